@@ -27,7 +27,7 @@ DENIED = "denied by a person"
 """The reason of a denial without one."""
 
 
-class DecidedCall(NamedTuple):
+class CallToDecide(NamedTuple):
     """Call that a decision is about."""
 
     id: str
@@ -42,7 +42,7 @@ class DecidedCall(NamedTuple):
         return {"id": self.run.id, "action": action, "callId": self.id, "digest": self.digest}
 
 
-async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | None) -> DecidedCall:
+async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | None) -> CallToDecide:
     """Call of that id and digest, None meaning the only one that waits. Raises `Failure` when that is unclear.
 
     A given id that does not wait, or with another digest, is for the run to judge: the same decision may have been
@@ -53,11 +53,11 @@ async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | N
     found = [each for each in named if digest in (None, each.digest)]
     if len(found) == 1:
         [each] = found
-        return DecidedCall(each.call_id, each.digest, describe_call(each.name, each.arguments), _run_of(handle, each))
+        return CallToDecide(each.call_id, each.digest, describe_call(each.name, each.arguments), _run_of(handle, each))
     if call_id is not None and not found:
         run = _run_of(handle, named[0]) if named else handle
         now = [f", not {describe_call(each.name, each.arguments)}, which waits now," for each in named]
-        return DecidedCall(call_id, digest, f"an earlier call {one_line(call_id)!r}{''.join(now)}", run)
+        return CallToDecide(call_id, digest, f"an earlier call {one_line(call_id)!r}{''.join(now)}", run)
     waiting = "".join(
         f"\n  {each.call_id} (digest {each.digest})  {describe_call(each.name, each.arguments)}  "
         f"of run {each.run_id or handle.id}"

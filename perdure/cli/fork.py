@@ -21,7 +21,7 @@ from .recorded_run import find_run, read_recorded
 from .run import perform
 from .run_options import CommandWithRunOptions, chosen_fields, run_options
 from .server_connection import ServerConnection
-from .start import Beginning, CodeSources, RunRequest, consent_to, hooks_of, load_code, memo_for, shared_queue
+from .start import CodeSources, RunRequest, StartArguments, consent_to, hooks_of, load_code, memo_for, shared_queue
 from .user_code import UserCode
 
 
@@ -77,7 +77,7 @@ def fork(
 
 async def _begin(
     request: RunRequest, server: ServerConnection, *, at: int, steer: str | None, model: str | None, agent: Agent | None
-) -> Beginning:
+) -> StartArguments:
     run_id = request.agent_or_text
     if run_id.endswith(".jsonl"):
         raise UsageProblem(
@@ -105,7 +105,7 @@ async def _begin(
     if memo.folder and not request.sources:
         # Tools find their files where the run was started.
         os.chdir(memo.folder)
-    return Beginning(fork.agent, fork.inputs, fork.messages, fork.options, code, memo, queue, fork.start)
+    return StartArguments(fork.agent, fork.inputs, fork.messages, fork.options, code, memo, queue, fork.start)
 
 
 def _require_tools(fork: Fork, code: UserCode, run_id: str) -> None:

@@ -25,11 +25,11 @@ from .problems import DONE, UsageProblem
 from .recorded_run import find_run
 from .run_options import DEFAULT_QUEUE, CommandWithRunOptions, chosen_fields
 from .server_connection import ServerConnection, connect_to_server
-from .start import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
+from .start import CodeSources, RunRequest, StartArguments, begin_after, begin_with_file, served_as
 from .user_code import UserCode, require_mocks
 from .worker_inside import resume_command, worker_command, worker_inside
 
-Begin = Callable[[ServerConnection], Awaitable[Beginning]]
+Begin = Callable[[ServerConnection], Awaitable[StartArguments]]
 """Finds out what a run begins with, once there is a server."""
 
 
@@ -96,7 +96,7 @@ def run(
     execute(perform(request, _from_file(request) or partial(_after, request)))
 
 
-def _from_file(request: RunRequest) -> Beginning | None:
+def _from_file(request: RunRequest) -> StartArguments | None:
     """Load what the run begins with, unless it continues another; say what is wrong before a server starts."""
     if request.detach and request.sources.scripted:
         raise UsageProblem("--detach and --scripted exclude each other: the scripted model ends with this command")
@@ -110,11 +110,11 @@ def _from_file(request: RunRequest) -> Beginning | None:
     return None
 
 
-async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
+async def perform(request: RunRequest, beginning: StartArguments | Begin) -> int:
     """Start the run and, unless it is detached, follow it; returns the exit code. Raises what `beginning` raises."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(connect_to_server())
-        begin = beginning if isinstance(beginning, Beginning) else await beginning(server)
+        begin = beginning if isinstance(beginning, StartArguments) else await beginning(server)
         run_id = request.id or readable_id(begin.agent.name or Path(request.agent_or_text).stem)
         agent = stack.enter_context(scripted_agent(begin.agent, begin.script))
         wanted = request.task_queue or begin.task_queue
@@ -153,14 +153,14 @@ def telling_if_interrupted(run_id: str) -> Iterator[None]:
         raise
 
 
-async def _after(request: RunRequest, server: ServerConnection) -> Beginning:
+async def _after(request: RunRequest, server: ServerConnection) -> StartArguments:
     assert request.continued is not None
     handle = await find_run(server, request.continued)
     return await begin_after(server, handle, request)
 
 
 async def _needs_worker_inside(
-    server: ServerConnection, request: RunRequest, begin: Beginning, queue: str | None
+    server: ServerConnection, request: RunRequest, begin: StartArguments, queue: str | None
 ) -> bool:
     """Return whether this process needs a worker: for code or a script of this command, or for lack of another."""
     if request.detach:
@@ -177,7 +177,7 @@ def _announce(server: ServerConnection, handle: RunHandle, model: str) -> None:
         say(f"Temporal UI, until this command ends: {url}", "faint")
 
 
-def _describe_model(agent: Agent, begin: Beginning) -> str:
+def _describe_model(agent: Agent, begin: StartArguments) -> str:
     if begin.memo.mock:
         return "mock answers (DEBUG_MOCK_RESPONSES)"
     if begin.script:

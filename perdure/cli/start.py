@@ -26,7 +26,7 @@ from .user_code import CODE_OPTIONS, UserCode, load_user_code
 
 
 @dataclass(frozen=True)
-class Beginning:
+class StartArguments:
     """Everything that a run is started with."""
 
     agent: Agent
@@ -102,7 +102,7 @@ def served_as(tenant: str | None, weight: float | None, priority: int | None) ->
     return start
 
 
-def begin_with_file(request: RunRequest) -> Beginning:
+def begin_with_file(request: RunRequest) -> StartArguments:
     """Begin a run of the agent in the file; what can't work is refused here, before anything is started.
 
     Raises `UsageProblem`, and what `load_checked` raises.
@@ -113,7 +113,7 @@ def begin_with_file(request: RunRequest) -> Beginning:
     agent = _load(request, code)
     given = read_inputs(agent, request.inputs, request.inputs_json)
     memo = command_memo(code, sources.scripted, mock=sources.mock)
-    return Beginning(agent, given, None, options, code, memo, None)
+    return StartArguments(agent, given, None, options, code, memo, None)
 
 
 def _load(request: RunRequest, code: UserCode) -> Agent:
@@ -124,7 +124,7 @@ def _load(request: RunRequest, code: UserCode) -> Agent:
     )
 
 
-async def begin_after(server: ServerConnection, handle: RunHandle, request: RunRequest) -> Beginning:
+async def begin_after(server: ServerConnection, handle: RunHandle, request: RunRequest) -> StartArguments:
     """Begin a run that goes on where the given one ended, with what the user says next.
 
     Agent, options and code are those of that run, unless the command names others. Raises `Failure` while the run is
@@ -140,7 +140,7 @@ async def begin_after(server: ServerConnection, handle: RunHandle, request: RunR
     memo = memo_for(recorded, sources)
     await consent_to(server, request, recorded, recorded.input.agent, memo)
     code = sources.load() if sources else load_code(memo)
-    return Beginning(
+    return StartArguments(
         agent=recorded.input.agent,
         inputs=recorded.input.inputs,
         messages=[*await _conversation_of(handle), Message.user(request.agent_or_text)],

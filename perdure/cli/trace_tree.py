@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from opentelemetry.sdk.trace import ReadableSpan
 from rich.text import Text
 
-from ..trace.text import Row, column_widths, rows
+from ..trace.text import SpanRow, column_widths, rows
 from .terminal import VisibleConsole
 
 _STYLES = {"agent": "bold", "model": "cyan", "tool": "", "wait": "yellow", "retry": "magenta", "other": "dim"}
@@ -22,7 +22,7 @@ def print_tree(spans: Sequence[ReadableSpan]) -> None:
         console.print(_line(row, widths), no_wrap=True, overflow="ellipsis", crop=True)
 
 
-def _line(row: Row, widths: Sequence[int]) -> Text:
+def _line(row: SpanRow, widths: Sequence[int]) -> Text:
     name, *figures = row.columns
     shown = Text(row.guide, style="dim").append(row.name, style="red" if row.problem else _STYLES[row.kind])
     shown.append(" " * (widths[0] - len(name)))

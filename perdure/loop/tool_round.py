@@ -54,8 +54,8 @@ def refusal(text: str, kind: str) -> Immediate:
     return Immediate(ToolResult.failure(text, kind=kind))
 
 
-class Persons:
-    """Whoever decides about the tool calls of a run. Both methods wait, and raise `Cancelled` as effects do."""
+class HumanDecisions:
+    """Ask people about the tool calls of a run. Both methods wait, and raise `Cancelled` as effects do."""
 
     def __init__(self, effects: Effects, state: LoopState) -> None:
         self._effects = effects
@@ -309,7 +309,7 @@ class ToolRound:
             ask = verdict.ask
         spec = self._tools[request.name]
         if isinstance(spec.execution, Question):
-            return await Persons(self._effects, self._state).answer(request, spec, ask)
+            return await HumanDecisions(self._effects, self._state).answer(request, spec, ask)
         if ask is None and spec.approval_check and not spec.needs_approval:
             async with self._slots:
                 ask = (await self._effects.check_approval(request)).ask
@@ -318,7 +318,7 @@ class ToolRound:
         if (problems := self._effects.misfits(request)) and self._effects.is_new("misfits-ask-nobody"):
             text = f"Error: Invalid arguments for tool '{request.name}': {'; '.join(problems)}"
             return refusal(text, "invalid_arguments")
-        return await Persons(self._effects, self._state).approval(request, spec, ask)
+        return await HumanDecisions(self._effects, self._state).approval(request, spec, ask)
 
     async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
         match step:

@@ -18,8 +18,8 @@ from .errors import error_from_http
 from .memo import Memo
 from .sdks import anthropic_sdk
 from .tool_call_text import (
+    AcceptedMedia,
     Call,
-    Taken,
     arguments_object,
     arguments_text,
     base64_data,
@@ -142,8 +142,8 @@ class AnthropicMessages(WireFormat):
     path = "/v1/messages"
     title = "Anthropic"
     media = {
-        "image": Taken(url=True, types=("image/png", "image/jpeg", "image/gif", "image/webp")),
-        "file": Taken(url=True, types=("application/pdf", "text/")),
+        "image": AcceptedMedia(url=True, types=("image/png", "image/jpeg", "image/gif", "image/webp")),
+        "file": AcceptedMedia(url=True, types=("application/pdf", "text/")),
     }
     defaults = {"max_tokens": DEFAULT_MAX_TOKENS}
     options = {

@@ -15,7 +15,7 @@ from ..options import DEFAULT_ANSWER_BYTES
 from ..schema import OFFERED, STRICT, object_schema, without_properties
 from ..text import excerpt
 from .memo import Memo
-from .tool_call_text import TakenMedia
+from .tool_call_text import AcceptedMediaTypes
 
 BLOCK_SIZE = 500
 """What a tool call or a content block counts for in `StreamAssembler.size`, besides its text: so much it takes."""
@@ -39,7 +39,7 @@ class Provider(ABC):
 
     title: ClassVar[str] = "this API"
     """The API's name for people."""
-    media: ClassVar[TakenMedia | None] = None
+    media: ClassVar[AcceptedMediaTypes | None] = None
     """The images, recordings and files that the API takes, so that a run with others is not started; None: unknown."""
 
     def __init__(self, key: str) -> None:

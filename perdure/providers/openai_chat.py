@@ -18,7 +18,7 @@ from .errors import error_from_http
 from .memo import Memo
 from .sdks import openai_sdk
 from .tool_call_text import (
-    Taken,
+    AcceptedMedia,
     arguments_text,
     as_url,
     call_id,
@@ -41,7 +41,7 @@ class OpenAIChat(WireFormat):
     expected = "a completion with a list `choices` whose first has a `message`"
     path = "/chat/completions"
     title = "OpenAI Chat Completions"
-    media = {"image": Taken(url=True), "audio": Taken(url=False), "file": Taken(url=False)}
+    media = {"image": AcceptedMedia(url=True), "audio": AcceptedMedia(url=False), "file": AcceptedMedia(url=False)}
     options = {
         "temperature": "temperature",
         "max_output_tokens": "max_completion_tokens",

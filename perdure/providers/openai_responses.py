@@ -16,8 +16,8 @@ from .errors import error_from_http
 from .memo import Memo
 from .sdks import openai_sdk
 from .tool_call_text import (
+    AcceptedMedia,
     Call,
-    Taken,
     arguments_text,
     as_url,
     base64_data,
@@ -42,7 +42,7 @@ class OpenAIResponses(WireFormat):
     expected = "a response with a list `output`"
     path = "/responses"
     title = "OpenAI Responses"
-    media = {"image": Taken(url=True), "audio": Taken(url=False), "file": Taken(url=True)}
+    media = {"image": AcceptedMedia(url=True), "audio": AcceptedMedia(url=False), "file": AcceptedMedia(url=True)}
     options = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
     merged = frozenset({"text"})
 

@@ -94,8 +94,8 @@ def only_text(parts: list[Part]) -> str | None:
 Media = ImagePart | AudioPart | FilePart
 
 
-class Taken(NamedTuple):
-    """What an API takes of one kind of media."""
+class AcceptedMedia(NamedTuple):
+    """Forms in which an API accepts one kind of media."""
 
     url: bool
     """Whether it fetches a URL itself."""
@@ -103,7 +103,7 @@ class Taken(NamedTuple):
     """The beginnings of the media types that it takes; () for those that nobody has to list."""
 
 
-TakenMedia = Mapping[str, Taken]
+AcceptedMediaTypes = Mapping[str, AcceptedMedia]
 """Kind of part → what an API takes of it. A kind that is absent is not taken at all."""
 
 _AUDIO_FORMATS = {"x-wav": "wav", "wave": "wav", "mpeg": "mp3"}
@@ -115,7 +115,7 @@ _INSTEAD = {
 }
 
 
-def sendable_parts(message: Message, taken: TakenMedia, api: str) -> list[Part]:
+def sendable_parts(message: Message, taken: AcceptedMediaTypes, api: str) -> list[Part]:
     """Return the parts of a message as the API, which `api` names in words, can be sent them.
 
     Of a tool's result, what can't be sent becomes a text that says so: the tool has done its work, and the run goes on.
@@ -132,7 +132,7 @@ def sendable_parts(message: Message, taken: TakenMedia, api: str) -> list[Part]:
     ]
 
 
-def part_problem(part: Media, taken: TakenMedia, api: str) -> str | None:
+def part_problem(part: Media, taken: AcceptedMediaTypes, api: str) -> str | None:
     """Return why the API can't be sent this part; None when it can. Never raises."""
     if problem := source_problem(part.source):
         return f"{part.kind}: {problem}"
@@ -148,7 +148,7 @@ def part_problem(part: Media, taken: TakenMedia, api: str) -> str | None:
     return None
 
 
-def kind_problem(kind: str, taken: TakenMedia, api: str) -> str | None:
+def kind_problem(kind: str, taken: AcceptedMediaTypes, api: str) -> str | None:
     """Return why the API can't be sent any part of this kind; None when it can. Never raises."""
     return None if kind in taken else f"{api} takes no {_NAMES[kind]}: {_INSTEAD[kind]}"
 

@@ -13,7 +13,7 @@ from ..argument_types import options_of
 from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS, RunOptions
 from .foreign import KAOS_USUAL, kaos_context_messages, kaos_environment, read_kaos, read_octopus
-from .values import MAX_NAME, Place, Problem, Settings, read_map, require_set, unknown
+from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
 
 OF_THE_START = frozenset({"raw", "turn", "stream", "guardrails", "compactor", "missing_tool_grace"})
 """Options that are no matter of an agent's file: who starts a run says how it is watched, and what its workers have."""
@@ -104,14 +104,16 @@ def settings_of(agent: Agent) -> Settings:
     return settings
 
 
-def setting_problems(metadata: object) -> Iterator[Problem]:
+def setting_problems(metadata: object) -> Iterator[SettingProblem]:
     """Yield what is wrong with the settings in the metadata of a file, or has no effect."""
     if isinstance(metadata, Mapping):
         yield from _read(metadata, SessionSettings()).problems
         for name in metadata:
             # A name of one word may be anybody's.
             if name in OPTION_NAMES and name != name.lower():
-                yield Problem(("metadata", name), f"has no effect there: write metadata.perdure.{name}", is_fatal=False)
+                yield SettingProblem(
+                    ("metadata", name), f"has no effect there: write metadata.perdure.{name}", is_fatal=False
+                )
 
 
 def _options_in_file(agent: Agent) -> dict[str, Any]:

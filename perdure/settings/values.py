@@ -18,7 +18,7 @@ CHARS_PER_TOKEN = 4
 """How limits in tokens are taken: a token is about so many characters of English text."""
 
 
-class Problem(NamedTuple):
+class SettingProblem(NamedTuple):
     """What is wrong with one setting."""
 
     place: Place
@@ -40,15 +40,15 @@ class Settings:
     is_octopus: bool = False
     context_messages: int | None = None
     """How many messages a called agent is told of the conversation; None where the file does not say."""
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[SettingProblem] = field(default_factory=list)
 
     def refuse(self, place: Place, text: str) -> None:
         """Note that no run can be started so."""
-        self.problems.append(Problem(place, text))
+        self.problems.append(SettingProblem(place, text))
 
     def warn(self, place: Place, text: str) -> None:
         """Note that a setting has no effect."""
-        self.problems.append(Problem(place, text, is_fatal=False))
+        self.problems.append(SettingProblem(place, text, is_fatal=False))
 
     def choose(self, place: Place, option: str, value: object) -> None:
         """Set a field of `RunOptions`, if it can have the value; otherwise note why it can't."""

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..agents import Agent
 from ..declared_tools import FunctionTool, Property, PropertyKind, Tool
-from .signature import MISSING, Parameter, signature_of
+from .signature import MISSING, FunctionParameter, signature_of
 
 Schema = Mapping[str, Any]
 
@@ -268,7 +268,7 @@ def place_of(function: Function) -> str:
     return Path(file).name if file and module.startswith(FILE_MODULE) else module
 
 
-def _property(parameter: Parameter, text: str | None) -> Property:
+def _property(parameter: FunctionParameter, text: str | None) -> Property:
     of_type = property_of(parameter.name, parameter.annotation, parameter.adapter)
     known = of_type.model_copy(update={"description": of_type.description or text})
     if parameter.default is MISSING:

@@ -38,7 +38,7 @@ class UnfitInputError(ValueError):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class FunctionParameter:
     """A parameter that the model may fill."""
 
     name: str
@@ -53,7 +53,7 @@ class Parameter:
 class ToolSignature:
     """What a tool function accepts."""
 
-    parameters: Mapping[str, Parameter]
+    parameters: Mapping[str, FunctionParameter]
     """By name, without the one for the context."""
     context_name: str | None
     """The parameter that takes the `ToolContext`; None when there is none."""
@@ -97,7 +97,7 @@ class ToolSignature:
         return [f"'{name}' is not a parameter ({shown})" for name in arguments if name not in own]
 
 
-def _missing_arguments(arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> list[str]:
+def _missing_arguments(arguments: Mapping[str, Any], parameters: Mapping[str, FunctionParameter]) -> list[str]:
     required = (name for name, parameter in parameters.items() if parameter.default is MISSING)
     return [name for name in required if name not in arguments]
 
@@ -116,7 +116,7 @@ def _read_signature(function: Callable[..., Any]) -> ToolSignature:
     except (TypeError, ValueError):
         return ToolSignature({}, None, takes_anything=True, is_async=is_async(function))
     hints = _hints(function)
-    parameters: dict[str, Parameter] = {}
+    parameters: dict[str, FunctionParameter] = {}
     context_name, takes_anything = None, False
     for name, parameter in declared.items():
         annotation = hints.get(name, parameter.annotation)
@@ -125,7 +125,7 @@ def _read_signature(function: Callable[..., Any]) -> ToolSignature:
         elif annotation is ToolContext:
             context_name = name
         elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("self", "cls"):
-            parameters[name] = Parameter(name, annotation, _adapter(annotation), parameter.default)
+            parameters[name] = FunctionParameter(name, annotation, _adapter(annotation), parameter.default)
     return ToolSignature(parameters, context_name, takes_anything, is_async(function))
 
 
@@ -174,7 +174,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
         return None
 
 
-def _convert(parameter: Parameter, value: Any) -> Any:
+def _convert(parameter: FunctionParameter, value: Any) -> Any:
     if parameter.adapter is None or (value is None and parameter.default is MISSING):
         return value
     return parameter.adapter.validate_python(value)

@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema, PydanticSerializationError, to_jsonable_py
 from ..declared_tools import Property
 from ..tool_calls import RecordedSignature
 from .declaration import declaration_line, declaration_of, place_of
-from .signature import MISSING, Parameter, signature_of
+from .signature import MISSING, FunctionParameter, signature_of
 
 Schema = Mapping[str, Any]
 
@@ -51,7 +51,7 @@ def _read(function: Function) -> Mapping[str, ParameterSchema]:
 _remembered = lru_cache(maxsize=4096)(_read)
 
 
-def _schema_of(parameter: Parameter) -> ParameterSchema:
+def _schema_of(parameter: FunctionParameter) -> ParameterSchema:
     adapter = parameter.adapter
     schema = _plain(adapter.json_schema(schema_generator=_WholeSchema)) if adapter else {}
     default = None if parameter.default is MISSING else _digest(_default(parameter.default))

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from .._version import __version__
 from ..history.events import NANOSECONDS
 from .describe import COST, content_of, is_open, kind_of, number, problem, tokens
-from .text import Node, span_id, tree, walk
+from .text import SpanNode, span_id, tree, walk
 
 FOLDED_SECONDS = 30
 FOLDED_SHARE = 0.1
@@ -33,7 +33,7 @@ class Segment(NamedTuple):
     is_folded: bool
 
 
-def segments(roots: Sequence[Node], start: int, end: int) -> list[Segment]:
+def segments(roots: Sequence[SpanNode], start: int, end: int) -> list[Segment]:
     """Divide the axis from start to end, without a gap: times of work at their length, long pauses folded."""
     busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
     active = sum(until - since for since, until in busy)
@@ -52,7 +52,7 @@ def segments(roots: Sequence[Node], start: int, end: int) -> list[Segment]:
     return found
 
 
-def active_seconds(roots: Sequence[Node], end: int) -> float:
+def active_seconds(roots: Sequence[SpanNode], end: int) -> float:
     """Return the time in which models and tools worked, in all runs of the trace; parallel work counts once."""
     busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
     return sum(until - since for since, until in busy) / NANOSECONDS
@@ -77,7 +77,7 @@ def gaps(busy: Sequence[Interval], start: int, end: int) -> Iterator[Interval]:
             yield since, until
 
 
-def _work(node: Node, now: int) -> Iterator[Interval]:
+def _work(node: SpanNode, now: int) -> Iterator[Interval]:
     """Yield when the span itself worked: not while it waited for a person, nor when spans below stand for it."""
     if kind_of(node.span) in ("agent", "wait", "retry"):
         return
@@ -88,7 +88,7 @@ def _work(node: Node, now: int) -> Iterator[Interval]:
     yield from gaps(union(_interval(wait, now) for wait in waits if _interval(wait, now)[0] >= since), since, until)
 
 
-def _interval(node: Node, now: int) -> Interval:
+def _interval(node: SpanNode, now: int) -> Interval:
     since = node.span.start_time or 0
     return since, max(since, node.span.end_time if node.span.end_time is not None else now)
 
@@ -172,7 +172,7 @@ def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None
     }
 
 
-def _spans(roots: Sequence[Node], start: int, end: int) -> list[dict[str, Any]]:
+def _spans(roots: Sequence[SpanNode], start: int, end: int) -> list[dict[str, Any]]:
     """Return the spans in the order of the tree; a parent is the number of its place in this list."""
     places: dict[int, int] = {}
     found: list[dict[str, Any]] = []

@@ -19,7 +19,7 @@ from ..history.events import NANOSECONDS
 from ..private_files import write_private
 from ..redaction import REDACTED, is_secret_name
 from .describe import content_of, operation, problem, tokens
-from .text import Node, tree, walk
+from .text import SpanNode, tree, walk
 
 _KINDS = {
     SpanKind.INTERNAL: 1,
@@ -138,7 +138,7 @@ def to_tracy(spans: Sequence[ReadableSpan]) -> dict[str, Any]:
     roots = tree(spans)
     if not roots:
         raise ValueError("there are no spans to write")
-    root = roots[0] if len(roots) == 1 else Node(_common_span(roots), roots)
+    root = roots[0] if len(roots) == 1 else SpanNode(_common_span(roots), roots)
     return {"runtime": "python", "version": __version__, "trace": _frames(root)}
 
 
@@ -160,7 +160,7 @@ def write_tracy(spans: Sequence[ReadableSpan], path: Path) -> Path:
     return file
 
 
-def _frames(root: Node) -> dict[str, Any]:
+def _frames(root: SpanNode) -> dict[str, Any]:
     """Return the frame of a span, with those of the spans below it, and the tokens that all of them have used."""
     nodes = [node for _, node in walk([root])]
     made = {id(node): _frame(node.span) for node in nodes}
@@ -225,7 +225,7 @@ def _clean(value: Any, name: str = "") -> Any:
             return value
 
 
-def _common_span(roots: Sequence[Node]) -> ReadableSpan:
+def _common_span(roots: Sequence[SpanNode]) -> ReadableSpan:
     spans = [root.span for root in roots]
     return ReadableSpan(
         "trace",

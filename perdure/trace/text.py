@@ -14,24 +14,24 @@ from .describe import Kind, duration_text, is_open, kind_of, problem, seconds, t
 
 
 @dataclass(frozen=True)
-class Node:
+class SpanNode:
     """Span with those that belong under it, in the order of their start."""
 
     span: ReadableSpan
-    children: list[Node] = field(default_factory=list)
+    children: list[SpanNode] = field(default_factory=list)
 
 
-def tree(spans: Iterable[ReadableSpan]) -> list[Node]:
+def tree(spans: Iterable[ReadableSpan]) -> list[SpanNode]:
     """Return the roots in the order of their start; a span whose parent is not there is one. Never raises."""
-    nodes = {span_id(span): Node(span) for span in sorted(spans, key=lambda span: span.start_time or 0)}
-    roots: list[Node] = []
+    nodes = {span_id(span): SpanNode(span) for span in sorted(spans, key=lambda span: span.start_time or 0)}
+    roots: list[SpanNode] = []
     for node in nodes.values():
         parent = nodes.get(node.span.parent.span_id) if node.span.parent else None
         (parent.children if parent else roots).append(node)
     return roots
 
 
-def walk(nodes: Sequence[Node], depth: int = 0) -> Iterator[tuple[int, Node]]:
+def walk(nodes: Sequence[SpanNode], depth: int = 0) -> Iterator[tuple[int, SpanNode]]:
     """Yield each node with its depth, parents before their children."""
     waiting = [(depth, node) for node in reversed(nodes)]
     while waiting:
@@ -49,7 +49,7 @@ LONGEST_NAME = 60
 LONGEST_PROBLEM = 160
 
 
-class Row(NamedTuple):
+class SpanRow(NamedTuple):
     """Texts about one span, all safe to write to a terminal."""
 
     guide: str
@@ -68,7 +68,7 @@ class Row(NamedTuple):
         return f"{self.guide}{self.name}", self.offset, self.duration, self.tokens
 
 
-def rows(spans: Iterable[ReadableSpan]) -> Iterator[Row]:
+def rows(spans: Iterable[ReadableSpan]) -> Iterator[SpanRow]:
     """Return a row for each span, in the order of the tree. Never raises."""
     roots = tree(spans)
     start = min((root.span.start_time or 0 for root in roots), default=0)
@@ -92,23 +92,23 @@ def lines(spans: Iterable[ReadableSpan]) -> list[str]:
     return [line(row, widths) for row in found]
 
 
-def column_widths(found: Sequence[Row]) -> list[int]:
+def column_widths(found: Sequence[SpanRow]) -> list[int]:
     """Return the widths of the columns of these rows."""
     return [max(map(len, column)) for column in zip(*(row.columns for row in found), strict=True)]
 
 
-def line(row: Row, widths: Sequence[int]) -> str:
+def line(row: SpanRow, widths: Sequence[int]) -> str:
     """Format one row in columns of these widths."""
     name, *figures = row.columns
     cells = [name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(figures, widths[1:], strict=True))]
     return "  ".join([*cells, row.problem]).rstrip()
 
 
-def _row(node: Node, guide: str, start: int) -> Row:
+def _row(node: SpanNode, guide: str, start: int) -> SpanRow:
     span = node.span
     taken, used, wrong = seconds(span), tokens(span), problem(span)
     took = duration_text(taken) if taken is not None else ""
-    return Row(
+    return SpanRow(
         guide=guide,
         name=visible(one_line(span.name, LONGEST_NAME)),
         kind=kind_of(span),

@@ -36,42 +36,42 @@ _LINES = 12
 """Of one message."""
 
 
-class Said(NamedTuple):
-    """Paragraph, and how it is shown."""
+class Paragraph(NamedTuple):
+    """Text of one paragraph, and how it is shown."""
 
     text: str
     style: str = ""
 
 
-def last_part(messages: Sequence[Message]) -> Iterator[Said]:
+def last_part(messages: Sequence[Message]) -> Iterator[Paragraph]:
     """Yield the end of the conversation, and a line about what is before it."""
     shown = [message for message in messages if message.role != "system"]
     asked = [place for place, message in enumerate(shown) if message.role == "user"]
     start = asked[-_EXCHANGES] if len(asked) > _EXCHANGES else 0
     if start:
-        yield Said(f"    … {count_of(start, 'earlier message')}: /messages shows them", "dim")
+        yield Paragraph(f"    … {count_of(start, 'earlier message')}: /messages shows them", "dim")
     yield from whole(shown[start:], _LINES)
 
 
-def whole(messages: Sequence[Message], lines: int | None = None) -> Iterator[Said]:
+def whole(messages: Sequence[Message], lines: int | None = None) -> Iterator[Paragraph]:
     """All of it, instructions aside; of each message so many lines, None for all."""
     for message in messages:
         if message.role != "system":
             yield from _paragraphs(message, lines)
 
 
-def _paragraphs(message: Message, lines: int | None) -> Iterator[Said]:
+def _paragraphs(message: Message, lines: int | None) -> Iterator[Paragraph]:
     if message.role == "user":
-        yield Said(_first_lines(typed_text(message), lines), "bold")
+        yield Paragraph(_first_lines(typed_text(message), lines), "bold")
     elif message.role == "tool":
-        yield Said(f"      → {one_line(message.text, 300)}", "dim")
+        yield Paragraph(f"      → {one_line(message.text, 300)}", "dim")
     elif message.text.strip():
-        yield Said(_first_lines(message.text, lines))
+        yield Paragraph(_first_lines(message.text, lines))
     for call in message.tool_calls:
-        yield Said(f"    ✓ {short_call(call.name, call.arguments)}", "dim")
+        yield Paragraph(f"    ✓ {short_call(call.name, call.arguments)}", "dim")
     for part in message.parts:
         if part.kind != "text":
-            yield Said(f"    [{part.kind}]", "dim")
+            yield Paragraph(f"    [{part.kind}]", "dim")
 
 
 def _first_lines(text: str, lines: int | None) -> str:

@@ -73,7 +73,7 @@ class MemoryEvent:
 
 
 @dataclass(frozen=True)
-class Said:
+class TimedMessage:
     """One message, when it came into the conversation, and in which iteration; 0 where that is not known."""
 
     message: Message
@@ -86,7 +86,7 @@ class RunMemory:
     """What is known of one run."""
 
     run_id: str
-    said: Sequence[Said]
+    said: Sequence[TimedMessage]
     """The messages that it was opened with, and those that it has added."""
     seen: Sequence[RunEvent] = ()
     """Its events; none for a run whose history is not kept any more."""
@@ -97,16 +97,16 @@ class RunMemory:
     """When it has ended, in seconds since the epoch."""
 
 
-def said_in(input: RunInput, events: Sequence[RunEvent], since: float) -> list[Said]:
+def said_in(input: RunInput, events: Sequence[RunEvent], since: float) -> list[TimedMessage]:
     """Return the messages that the run was opened with, at `since`, and those that it has added, by its events."""
     appended = [
-        Said(message, event.time, event.iteration)
+        TimedMessage(message, event.time, event.iteration)
         for event in events
         for operation in event.operations
         if isinstance(operation, Append)
         for message in operation.messages
     ]
-    opened = [] if input.carried else [Said(message, since) for message in input.messages]
+    opened = [] if input.carried else [TimedMessage(message, since) for message in input.messages]
     return opened + appended[_before(input) + len(opened) :]
 
 
@@ -174,7 +174,7 @@ def _of_messages(run: RunMemory, times: _Times) -> Iterator[_Happened]:
             yield _Happened("agent_response" if message.text else "format_warning", message.text, each.time, agent)
 
 
-def _round(run: RunMemory, asked: Said, results: list[Said], times: _Times) -> Iterator[_Happened]:
+def _round(run: RunMemory, asked: TimedMessage, results: list[TimedMessage], times: _Times) -> Iterator[_Happened]:
     """Each call with its result."""
     for index, call in enumerate(asked.message.tool_calls):
         span = run.ids.tool(asked.iteration, index) if run.ids and asked.iteration else None

@@ -25,7 +25,7 @@ from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW
 from ...protocol.search_attributes import quote
 from ...trace_ids import TraceIds
-from .events import MemoryEvent, RunMemory, Said, events_of, read_run
+from .events import MemoryEvent, RunMemory, TimedMessage, events_of, read_run
 
 logger = logging.getLogger("perdure")
 
@@ -45,19 +45,21 @@ class _Told(NamedTuple):
 
 
 @dataclass
-class Turns:
+class SessionTurns:
     """What the session itself has of its turns, and the notes."""
 
     turns: list[RecordedTurn] = field(default_factory=list)
     notes: list[RecordedNote] = field(default_factory=list)
     transcript: Sequence[Message] = ()
 
-    def said_in(self, place: int) -> list[Said]:
+    def said_in(self, place: int) -> list[TimedMessage]:
         """Messages of the turn at that place, with the times of the turn: when it has begun, when it has ended."""
         turn, later = self.turns[place], self.turns[place + 1 :]
         end = later[0].said_before if later else len(self.transcript)
         messages = self.transcript[turn.said_before : end]
-        return [Said(each, turn.since if each.role == "user" else turn.until or turn.since) for each in messages]
+        return [
+            TimedMessage(each, turn.since if each.role == "user" else turn.until or turn.since) for each in messages
+        ]
 
 
 class SessionEvents:
@@ -91,7 +93,7 @@ class SessionEvents:
             )
         return _with_notes(session, events, recorded.notes)[-limit:]
 
-    async def _events(self, recorded: Turns, place: int) -> _Told:
+    async def _events(self, recorded: SessionTurns, place: int) -> _Told:
         turn = recorded.turns[place]
         if (known := self._ended.get(turn.first_run_id)) is not None:
             return _Told(known)
@@ -105,9 +107,9 @@ class SessionEvents:
         return _Told(events)
 
 
-async def read_recorded(client: Client, session: str) -> Turns:
+async def read_recorded(client: Client, session: str) -> SessionTurns:
     """Return what the histories of the session have. Raises `RunNotFound` when there is no such session."""
-    recorded = Turns()
+    recorded = SessionTurns()
     async for link in Reader(client, session).links():
         recorded.turns += link.turns
         recorded.notes += link.notes
@@ -115,7 +117,7 @@ async def read_recorded(client: Client, session: str) -> Turns:
     return recorded
 
 
-def _lost_run(client: Client, recorded: Turns, place: int) -> RunMemory:
+def _lost_run(client: Client, recorded: SessionTurns, place: int) -> RunMemory:
     turn = recorded.turns[place]
     has_failed = turn.ended not in (None, "done")
     return RunMemory(

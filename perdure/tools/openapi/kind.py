@@ -24,7 +24,7 @@ from .document import SpecificationError
 from .operation import Operation
 from .operations import option_problems
 from .request import Unfit, request_of
-from .security import Credentials, Keys, Tokens, base_url, credentials_for, require_trusted
+from .security import Keys, RequestCredentials, Tokens, base_url, credentials_for, require_trusted
 from .sources import as_text, from_text, is_url, offerings_at, offerings_in_file, recorded_file
 
 DISCOVERY_SECONDS = 20.0
@@ -166,11 +166,11 @@ class OpenApiKind(ToolKind):
             return Keys.of(connection, await self._tokens.token(connection))
         return Keys.of(connection)
 
-    async def _keys_for(self, specification: str, connection: Connection | None) -> Credentials:
+    async def _keys_for(self, specification: str, connection: Connection | None) -> RequestCredentials:
         """Return the tool's key for the specification itself, where that is on the server that the connection names."""
         endpoint = connection.endpoint if connection else None
         if not endpoint or origin_of(endpoint) != origin_of(specification):
-            return Credentials()
+            return RequestCredentials()
         keys = await self._keys(connection)
         asked = Operation(method="GET", path="", server=specification)
         return credentials_for(asked, keys)

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from ..http import Content, File, HttpRequest, origin_of
 from .operation import Body, FormField, Operation, Parameter
-from .security import Credentials
+from .security import RequestCredentials
 
 Pair = tuple[str, str]
 Quote = Callable[[str], str]
@@ -167,7 +167,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def request_of(
-    operation: Operation, base: str, arguments: Mapping[str, Any], credentials: Credentials, idempotency_key: str
+    operation: Operation, base: str, arguments: Mapping[str, Any], credentials: RequestCredentials, idempotency_key: str
 ) -> HttpRequest:
     """Return the request of a call to the server at `base`. Raises Unfit for an argument that can't be sent."""
     given = [(each, arguments[each.argument]) for each in operation.parameters if _is_given(each, arguments)]

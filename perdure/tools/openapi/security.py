@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
-class Credentials:
+class RequestCredentials:
     """What is added to a request, none of which may be shown or recorded."""
 
     headers: list[Pair] = field(default_factory=list, repr=False)
@@ -65,13 +65,13 @@ class Keys:
         return self.by_scheme.get(scheme.id) or (self.key if is_alone or self.by_scheme else None)
 
 
-def credentials_for(operation: Operation, keys: Keys) -> Credentials:
+def credentials_for(operation: Operation, keys: Keys) -> RequestCredentials:
     """Return what the operation is sent with: the first alternative of the specification for which there are keys.
 
     Raises SpecificationError when there are keys, but for none of the alternatives.
     """
     if not keys or operation.security == []:
-        return Credentials()
+        return RequestCredentials()
     if operation.security is None:
         return _credentials_of_keys(keys, [(Scheme(id="", kind="bearer"), keys.key)] if keys.key else [])
     for alternative in operation.security:
@@ -79,7 +79,7 @@ def credentials_for(operation: Operation, keys: Keys) -> Credentials:
         if alternative and all(key for _, key in chosen):
             return _credentials_of_keys(keys, chosen)
     if [] in operation.security:
-        return Credentials()
+        return RequestCredentials()
     needed = " or ".join(" and ".join(f"{key.id} ({key.kind})" for key in each) for each in operation.security)
     raise SpecificationError(
         f"{operation.title} needs {needed}, for which the tool's connection has no key: write `apiKey`, or "
@@ -87,8 +87,8 @@ def credentials_for(operation: Operation, keys: Keys) -> Credentials:
     )
 
 
-def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) -> Credentials:
-    sent = Credentials()
+def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) -> RequestCredentials:
+    sent = RequestCredentials()
     for scheme, key in chosen:
         key = (key or "").strip()
         if _CONTROL.search(key):
@@ -105,7 +105,7 @@ def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) ->
     return sent
 
 
-def _place_of(scheme: Scheme, sent: Credentials) -> list[Pair]:
+def _place_of(scheme: Scheme, sent: RequestCredentials) -> list[Pair]:
     return {"query": sent.query, "cookie": sent.cookies}.get(scheme.place, sent.headers)
 
 

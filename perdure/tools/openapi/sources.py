@@ -24,12 +24,14 @@ from ..http import Http, HttpFailure, HttpRequest, origin_of
 from ..kind import Offering, RunStart
 from .document import MAX_BYTES, Documents, SpecificationError, read_document
 from .operations import Selection, offerings_of, option_problems
-from .security import Credentials
+from .security import RequestCredentials
 
 ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
-async def offerings_at(url: str, options: Mapping[str, Any], http: Http, credentials: Credentials) -> list[Offering]:
+async def offerings_at(
+    url: str, options: Mapping[str, Any], http: Http, credentials: RequestCredentials
+) -> list[Offering]:
     """Return what the specification at the URL offers; `credentials` are sent with each request.
 
     Raises SpecificationError and HttpFailure.
@@ -51,7 +53,7 @@ async def offerings_at(url: str, options: Mapping[str, Any], http: Http, credent
 class _Fetch:
     """Fetches the documents of one specification, which share a limit."""
 
-    def __init__(self, http: Http, credentials: Credentials) -> None:
+    def __init__(self, http: Http, credentials: RequestCredentials) -> None:
         self._http = http
         self._headers = [("Accept", ACCEPT), *((name, value.encode()) for name, value in credentials.headers)]
         self._left = MAX_BYTES

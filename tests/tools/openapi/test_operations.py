@@ -15,7 +15,7 @@ from perdure.tools.http import Http
 from perdure.tools.openapi.document import Documents, SpecificationError, read_document
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.operations import Selection, offerings_of
-from perdure.tools.openapi.security import Credentials
+from perdure.tools.openapi.security import RequestCredentials
 from perdure.tools.openapi.sources import mistakes_in_file, offerings_at, offerings_in_file
 from tests.support.openapi_specs import offer, one, request, spec
 from tests.support.raw_server import RawServer, ok
@@ -344,7 +344,7 @@ async def test_documents_that_are_too_large_together(ours: RawServer) -> None:
     ours.answers["/spec.json"] = ok(json.dumps({**document, "paths": paths}).encode())
     http = Http()
     with pytest.raises(SpecificationError, match=r"3\.json.*more than 16,777,216 bytes, together with"):
-        await offerings_at(f"{ours.url}/spec.json", {"operations": ["call"]}, http, Credentials())
+        await offerings_at(f"{ours.url}/spec.json", {"operations": ["call"]}, http, RequestCredentials())
     await http.close()
 
 
