@@ -36,6 +36,9 @@ class RunOptions(BaseModel):
     """The most attempts of one model call, including the first (§9.10)."""
     context_budget: int | None = Field(default=None, gt=0)
     """The most characters to send to the model; None sends everything (§13.3)."""
+    trim_to: float = Field(default=0.6, gt=0, le=1)
+    """The share of `context_budget` that is left after trimming, system messages not counted: the more room there is,
+    the longer the conversation only grows, as prompt caches need it. 1.0 trims no more than it has to (§13.3)."""
     keep_messages: int = Field(default=2, ge=2)
     """Always send at least this many of the last messages, system messages not counted (`context_budget`)."""
     parallel_tool_calls: bool = False

@@ -35,17 +35,25 @@ def estimate_chars(messages: Sequence[Message]) -> int:
 
 
 def plan_trim(
-    messages: Sequence[Message], sizes: Sequence[int], budget_chars: int, *, keep: int = KEPT_AT_LEAST
+    messages: Sequence[Message],
+    sizes: Sequence[int],
+    budget_chars: int,
+    *,
+    keep: int = KEPT_AT_LEAST,
+    trim_to: float = 1.0,
 ) -> TrimPlan | None:
     """Return what to drop so that the messages fit; None when they fit already, or when nothing may be dropped.
 
     The oldest groups are dropped as a whole (an assistant message with its tool results), until the rest and a summary
-    fit. All system messages stay, wherever they are, and at least `keep` others.
+    take `trim_to` of what the system messages leave of the budget. All system messages stay, wherever they are, and at
+    least `keep` others.
     """
     total = sum(sizes)
     if total <= budget_chars:
         return None
-    target = budget_chars - summary_budget(budget_chars)
+    instructions = sum(size for message, size in zip(messages, sizes, strict=True) if message.instructs)
+    room_left = int((1 - trim_to) * max(0, budget_chars - instructions))
+    target = budget_chars - summary_budget(budget_chars) - room_left
     head = end = next((index for index, message in enumerate(messages) if not message.instructs), len(messages))
     left = sum(not message.instructs for message in messages)
     drop = 0

@@ -92,6 +92,26 @@ def test_the_oldest_are_dropped_and_summed_up_after_the_system_messages() -> Non
     assert kept[2].text.endswith("222]")
 
 
+def test_a_share_of_the_budget_leaves_room_to_grow() -> None:
+    messages = [SYSTEM, *[Message.user("u" * 92) for _ in range(30)]]
+    sizes = [estimate_chars([message]) for message in messages]
+    kept = {}
+    for share in (1.0, 0.6, 0.3):
+        plan = plan_trim(messages, sizes, 2500, trim_to=share)
+        assert plan is not None
+        kept[share] = 30 - plan.drop
+    assert kept == {1.0: 23, 0.6: 13, 0.3: 6}
+    assert plan_trim(messages[:20], sizes[:20], 2500, trim_to=0.3) is None, "it fits"
+
+
+def test_the_share_is_one_of_what_the_system_messages_leave() -> None:
+    instructions = Message.system("s" * 1990)
+    messages = [instructions, *[Message.user("u" * 92) for _ in range(30)]]
+    plan = plan_trim(messages, [estimate_chars([message]) for message in messages], 3000, trim_to=0.6)
+    assert plan is not None
+    assert 30 - plan.drop == 4
+
+
 def answered(*calls: ToolCall, chars: int = 100) -> list[Message]:
     return [Message.assistant("", calls), *[Message.tool(call, ToolResult.of_text("r" * chars)) for call in calls]]
 

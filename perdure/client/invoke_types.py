@@ -50,6 +50,7 @@ class MoreOptions(TypedDict, total=False):
     limit_message: str | None
     progress: bool
     max_result: int | None
+    trim_to: float
     keep_messages: int
     max_depth: int
     max_cost_usd: float | None

@@ -166,7 +166,8 @@ class AgentLoop:
         messages, options = self._conversation.messages, self._options
         if options.context_budget is None:
             return
-        plan = plan_trim(messages, self._conversation.sizes, options.context_budget, keep=options.keep_messages)
+        sizes, budget = self._conversation.sizes, options.context_budget
+        plan = plan_trim(messages, sizes, budget, keep=options.keep_messages, trim_to=options.trim_to)
         if plan is None:
             return
         summary = ""

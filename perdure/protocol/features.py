@@ -25,8 +25,11 @@ CONTEXT = "context"
 FALLBACK = "fallback"
 """The agent, or one that it calls, names other models that are called where its own fails (`Model.fallback`)."""
 
+TRIM_TO = "trim-to"
+"""Trimming leaves more room than it has to (`RunOptions.trim_to`)."""
+
 KNOWN_FEATURES: frozenset[str] = frozenset(
-    {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT, FALLBACK}
+    {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT, FALLBACK, TRIM_TO}
 )
 """The names of the behaviours beyond those of version 0.1 that this version has.
 
@@ -42,5 +45,9 @@ def needed_by(options: RunOptions) -> list[str]:
     """Return what a run with these options needs of its workers."""
     fields = RunOptions.model_fields
     is_later = any(getattr(options, name) != fields[name].get_default() for name in AFTER_THE_FIRST_VERSION)
-    is_prompted = options.tool_protocol != "native"
-    return [*([PROMPTED_TOOLS] if is_prompted else []), *([AGENT_LIMITS] if is_later else [])]
+    needed = {
+        PROMPTED_TOOLS: options.tool_protocol != "native",
+        AGENT_LIMITS: is_later,
+        TRIM_TO: options.context_budget is not None and options.trim_to < 1,
+    }
+    return [feature for feature, is_needed in needed.items() if is_needed]

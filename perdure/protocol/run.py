@@ -128,6 +128,9 @@ class RecordedOptions(RunOptions):
 
     model_config = ConfigDict(extra="allow")
 
+    trim_to: float = Field(default=1.0, gt=0, le=1, exclude_if=lambda share: share == 1.0)
+    """1.0 where the input does not say it: runs were trimmed so before there was this option."""
+
     @model_validator(mode="before")
     @classmethod
     def _accept_options(cls, data: Any) -> Any:

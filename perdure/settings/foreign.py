@@ -25,6 +25,7 @@ OCTOPUS_USUAL: Mapping[str, Any] = MappingProxyType(
         "on_limit": "partial",
         "limit_message": OCTOPUS_LIMIT_TEXT,
         "cancel_grace": 0.0,
+        "trim_to": 1.0,
     }
 )
 KAOS_USUAL: Mapping[str, Any] = MappingProxyType(
