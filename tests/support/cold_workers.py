@@ -20,9 +20,10 @@ from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import ScriptedRequest
 
 from .agents import scripted_agent
+from .commands import ForkedProcess
 from .comparison import fingerprint, run_in_process
 from .worker_process import WorkerJob
-from .workers import Nursery, WorkerProcess
+from .workers import Nursery
 
 MEMORYLESS = {"conversation_cache_bytes": 0, "max_cached_workflows": 2}
 """No conversation is ever at hand, and three runs displace each other from the cache of decisions."""
@@ -102,7 +103,7 @@ class Massacre:
     most: int | None = None
     """No more kills than these."""
     kills: int = 0
-    _alive: list[WorkerProcess] = field(default_factory=list)
+    _alive: list[ForkedProcess] = field(default_factory=list)
 
     async def go_on(self) -> None:
         chance = random.Random(self.seed)

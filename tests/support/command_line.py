@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from .commands import ForkedProcess, forker
+from .commands import ForkedCommand, forker
 from .tmux import Tmux, tmux_server
 
 AGENT = Path(__file__).parents[1] / "cli" / "agent"
@@ -33,7 +33,7 @@ class Finished:
 class Started:
     """A command that runs; what it writes to stderr is collected while it does."""
 
-    process: asyncio.subprocess.Process | ForkedProcess
+    process: asyncio.subprocess.Process | ForkedCommand
     lines: list[str] = field(default_factory=list)
 
     async def says(self, text: str) -> str:
@@ -62,12 +62,12 @@ class Cli:
     def __init__(self, environment: dict[str, str], folder: Path = AGENT) -> None:
         self.environment = environment
         self._folder = folder
-        self._processes: list[asyncio.subprocess.Process | ForkedProcess] = []
+        self._processes: list[asyncio.subprocess.Process | ForkedCommand] = []
 
     async def start(self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, anew: bool = False) -> Started:
         """A command under way; `anew` says that its process imports everything itself."""
         if not anew and forker.can(self.environment, stdin):
-            forked = await forker.start(arguments, self._folder, self.environment)
+            forked = await forker.command(arguments, self._folder, self.environment)
             self._processes.append(forked)
             return Started(forked)
         process = await asyncio.create_subprocess_exec(
@@ -87,7 +87,7 @@ class Cli:
 
     async def close(self) -> None:
         for process in self._processes:
-            if isinstance(process, ForkedProcess):
+            if isinstance(process, ForkedCommand):
                 await process.close()
             elif process.returncode is None:
                 process.kill()

@@ -1,4 +1,4 @@
-"""Processes of `perdure …` that a test starts: forked from one that has imported everything, where that will do."""
+"""Processes of `perdure …` and workers that a test starts: forked from one that has imported everything."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from .worker_process import WorkerJob
+
+if TYPE_CHECKING:
+    from .forker import Task
 
 ROOT = Path(__file__).parents[2]
 _AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME")
@@ -35,13 +41,9 @@ class Pipe(NamedTuple):
 class ForkedProcess:
     """As much of an `asyncio.subprocess.Process` as tests use."""
 
-    stdin = None
-
-    def __init__(self, pid: int, out: Pipe, err: Pipe) -> None:
+    def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.stdout, self.stderr = out.reader, err.reader
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._pipes = (out, err)
 
     @property
     def returncode(self) -> int | None:
@@ -50,6 +52,29 @@ class ForkedProcess:
 
     async def wait(self) -> int:
         return await asyncio.shield(self.ended)
+
+    def send_signal(self, number: int) -> None:
+        if not self.ended.done():
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> float:
+        """SIGKILL; the moment it was sent."""
+        self.send_signal(signal.SIGKILL)
+        return time.monotonic()
+
+
+class ForkedCommand(ForkedProcess):
+    """One that runs a command, and what it writes."""
+
+    stdin = None
+
+    def __init__(self, pid: int, out: Pipe, err: Pipe) -> None:
+        super().__init__(pid)
+        self.stdout, self.stderr = out.reader, err.reader
+        self._pipes = (out, err)
 
     async def communicate(self, input: None = None) -> tuple[bytes, bytes]:
         stdout, stderr, _ = await asyncio.gather(self.stdout.read(), self.stderr.read(), self.wait())
@@ -62,19 +87,12 @@ class ForkedProcess:
         for pipe in self._pipes:
             pipe.transport.close()
 
-    def send_signal(self, number: int) -> None:
-        if not self.ended.done():
-            os.kill(self.pid, number)
 
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+P = TypeVar("P", bound=ForkedProcess)
 
 
 class Forker:
-    """The process that forks commands; all of them end with it."""
+    """The process that forks commands and workers; all of them end with it."""
 
     def __init__(self) -> None:
         self._environment = dict(os.environ)
@@ -92,23 +110,18 @@ class Forker:
         is_same = all(environment.get(name) == self._environment.get(name) for name in names)
         return is_same and stdin == asyncio.subprocess.DEVNULL and hasattr(socket, "send_fds")
 
-    async def start(self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str]) -> ForkedProcess:
+    async def command(self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str]) -> ForkedCommand:
         """A process of `perdure ARGUMENTS`, with nothing to read on stdin."""
-        async with self._starting:
-            if self._requests is None:
-                await self._open()
-            pipes = [os.pipe(), os.pipe()]
-            nothing = os.open(os.devnull, os.O_RDONLY)
-            theirs = [nothing, *(writing for _, writing in pipes)]
-            self._ask({"arguments": arguments, "folder": str(folder), "environment": environment}, theirs)
-            for descriptor in theirs:
-                os.close(descriptor)
-            out, err = [await Pipe.reading(reading) for reading, _ in pipes]
-            pid = await self._started.get()
-            process = self._running[pid] = ForkedProcess(pid, out, err)
-        if (code := self._ends.pop(pid, None)) is not None:
-            self._end(pid, code)
-        return process
+        (reading, writing), (reading_errors, writing_errors) = os.pipe(), os.pipe()
+        out, err = await Pipe.reading(reading), await Pipe.reading(reading_errors)
+        task: Task = {"arguments": list(arguments), "folder": str(folder), "environment": environment}
+        return await self._fork(task, (writing, writing_errors), lambda pid: ForkedCommand(pid, out, err))
+
+    async def worker(self, job: WorkerJob) -> ForkedProcess:
+        """A worker process; what it writes is in `workers.log` in the folder of its job."""
+        log = os.open(Path(job.folder, "workers.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        task: Task = {"worker": job.model_dump_json(), "folder": str(ROOT), "environment": dict(os.environ)}
+        return await self._fork(task, (log, os.dup(log)), ForkedProcess)
 
     async def close(self) -> None:
         if self._requests is None:
@@ -127,9 +140,25 @@ class Forker:
             )
         self._hearing = asyncio.create_task(self._hear(self._process.stdout))
 
-    def _ask(self, command: dict[str, Any], descriptors: list[int]) -> None:
+    async def _fork(self, task: Task, outputs: tuple[int, int], made: Callable[[int], P]) -> P:
+        """`outputs` are closed."""
+        async with self._starting:
+            if self._requests is None:
+                await self._open()
+            theirs = [os.open(os.devnull, os.O_RDONLY), *outputs]
+            self._ask(task, theirs)
+            for descriptor in theirs:
+                os.close(descriptor)
+            pid = await self._started.get()
+            process = made(pid)
+            self._running[pid] = process
+        if (code := self._ends.pop(pid, None)) is not None:
+            self._end(pid, code)
+        return process
+
+    def _ask(self, task: Task, descriptors: list[int]) -> None:
         assert self._requests
-        content = json.dumps(command).encode()
+        content = json.dumps(task).encode()
         socket.send_fds(self._requests, [f"{len(content):8}".encode()], descriptors)
         self._requests.sendall(content)
 

@@ -23,8 +23,9 @@ from perdure.options import RunOptions
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 
 from .agents import QUESTION, scripted_agent
+from .commands import ForkedProcess
 from .worker_process import WorkerJob
-from .workers import Nursery, WorkerProcess, read_diary
+from .workers import Nursery, read_diary
 
 ENTRY = {"name": "text", "in": "query", "required": True, "schema": {"type": "string"}}
 KEY = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}
@@ -134,7 +135,7 @@ class Crowd:
             self.client, agent, messages=list(QUESTION), task_queue=self.queue, id=id, options=options
         )
 
-    async def worker(self) -> WorkerProcess:
+    async def worker(self) -> ForkedProcess:
         job = WorkerJob(address=self.address, task_queue=self.queue, folder=str(self.folder), linger=0.2)
         return await self.nursery.start(job)
 

@@ -1,13 +1,14 @@
-"""Forks `perdure …` on demand: `python -m tests.support.forker`, with a socket as stdin.
+"""Forks `perdure …` and workers on demand: `python -m tests.support.forker`, with a socket as stdin.
 
 Importing everything takes a second, forking a process that has done so milliseconds; all else is as in a process of
 its own. A request is the length of its JSON, and with it the file descriptors of stdin, stdout and stderr;
-then the JSON (`Command`). Each line on stdout is `started PID` or `ended PID CODE`. At the end of the requests, all
+then the JSON (`Task`). Each line on stdout is `started PID` or `ended PID CODE`. At the end of the requests, all
 processes are killed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import importlib
@@ -19,7 +20,7 @@ import selectors
 import signal
 import socket
 import sys
-from typing import NoReturn, TypedDict
+from typing import NoReturn, NotRequired, TypedDict
 
 import anthropic  # noqa: F401
 import openai  # noqa: F401
@@ -27,15 +28,22 @@ from temporalio.worker._worker import load_default_build_id
 
 import perdure.cli
 import perdure.testing
+import perdure.tools.mcp.calls
+import perdure.tools.remote.a2a
 import perdure.worker
+
+from .worker_process import WorkerJob, serve
 
 LENGTH = 8
 
 
-class Command(TypedDict):
-    """One command to run."""
+class Task(TypedDict):
+    """What one process does: runs a command, or is a worker."""
 
-    arguments: list[str]
+    arguments: NotRequired[list[str]]
+    """Those of `perdure`."""
+    worker: NotRequired[str]
+    """The JSON of a `WorkerJob`."""
     folder: str
     environment: dict[str, str]
 
@@ -51,7 +59,7 @@ def main() -> None:
         _become(*request)
 
 
-def _serve(requests: socket.socket) -> tuple[Command, list[int]] | None:
+def _serve(requests: socket.socket) -> tuple[Task, list[int]] | None:
     """Fork for each request. Returns it in the child, and None at the end."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -86,7 +94,7 @@ def _serve(requests: socket.socket) -> tuple[Command, list[int]] | None:
     return None
 
 
-def _received(requests: socket.socket) -> tuple[Command, list[int]] | None:
+def _received(requests: socket.socket) -> tuple[Task, list[int]] | None:
     length, descriptors, _, _ = socket.recv_fds(requests, LENGTH, 3)
     if not length:
         return None
@@ -104,8 +112,8 @@ def _tell_ends(children: set[int]) -> None:
             print("ended", child, os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _become(command: Command, descriptors: list[int]) -> NoReturn:
-    """Do what `python -m perdure.cli` does, from here on."""
+def _become(task: Task, descriptors: list[int]) -> NoReturn:
+    """Do what `python -m perdure.cli`, or a worker process, does from here on."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
@@ -114,10 +122,13 @@ def _become(command: Command, descriptors: list[int]) -> NoReturn:
     errors = io.BufferedWriter(io.FileIO(2, "w"))
     sys.stderr = io.TextIOWrapper(errors, sys.stderr.encoding, "backslashreplace", line_buffering=True)
     os.environ.clear()
-    os.environ.update(command["environment"])
-    os.chdir(command["folder"])
-    sys.path[0] = command["folder"]
-    sys.argv = [os.path.join(perdure.cli.__path__[0], "__main__.py"), *command["arguments"]]
+    os.environ.update(task["environment"])
+    os.chdir(task["folder"])
+    sys.path[0] = task["folder"]
+    if "worker" in task:
+        asyncio.run(serve(WorkerJob.model_validate_json(task["worker"])))
+        sys.exit()
+    sys.argv = [os.path.join(perdure.cli.__path__[0], "__main__.py"), *task["arguments"]]
     perdure.cli.main()
 
 

@@ -20,10 +20,11 @@ from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 
 from .agents import QUESTION, scripted_agent
+from .commands import ForkedProcess
 from .stage import replay_run
 from .waiting import wait_for
 from .worker_process import WorkerJob
-from .workers import Nursery, WorkerProcess, count, read_diary
+from .workers import Nursery, count, read_diary
 
 ROUNDS = 5
 
@@ -103,7 +104,7 @@ class Scene:
         )
         return self.run
 
-    async def worker(self) -> WorkerProcess:
+    async def worker(self) -> ForkedProcess:
         return await self.nursery.start(
             WorkerJob(address=self.address, task_queue=self.id, folder=str(self.root), vector=self.vector)
         )

@@ -25,10 +25,11 @@ from perdure.testing.script import Script
 from perdure.worker import create_worker
 from tests.conftest import SHORT_RETENTION
 from tests.support.agents import scripted_agent
+from tests.support.commands import ForkedProcess
 from tests.support.dev_server import DevServer
 from tests.support.waiting import wait_for
 from tests.support.worker_process import WorkerJob
-from tests.support.workers import Nursery, WorkerProcess
+from tests.support.workers import Nursery
 
 from .conftest import Talk, repeats
 
@@ -175,7 +176,7 @@ class _Scene:
         self._nursery = nursery
         self._agent = scripted_agent(model, ["step"], instructions="system:\nRepeat it.")
         self._folder = folder
-        self._workers: list[WorkerProcess] = []
+        self._workers: list[ForkedProcess] = []
         self._task_queue = f"test-{uuid4()}"
 
     def session(self, id: str) -> Session:
