@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import pty
-import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,15 +16,16 @@ from temporalio.client import Client
 from perdure.client import get_run
 
 from ..support.command_line import AGENT, SECONDS, Cli
+from ..support.commands import Pipe, forker
 from ..support.waiting import wait_for
 
 
 class Terminal:
     """A command on a terminal of its own; stdout is a pipe."""
 
-    def __init__(self, process: asyncio.subprocess.Process, screen: asyncio.StreamReader, keyboard: int) -> None:
-        self.process = process
+    def __init__(self, stdout: asyncio.StreamReader, screen: asyncio.StreamReader, keyboard: int) -> None:
         self.seen = ""
+        self._stdout = stdout
         self._screen = screen
         self._keyboard = keyboard
 
@@ -43,45 +43,24 @@ class Terminal:
 
     async def ends(self) -> str:
         """Its stdout."""
-        assert self.process.stdout
         async with asyncio.timeout(SECONDS):
-            return (await self.process.stdout.read()).decode()
+            return (await self._stdout.read()).decode()
 
 
 @asynccontextmanager
 async def terminal(cli: Cli, *arguments: str) -> AsyncIterator[Terminal]:
     ours, theirs = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "perdure.cli", *arguments),
-        stdin=theirs,
-        stderr=theirs,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=AGENT,
-        env=cli.environment,
-        start_new_session=True,
-        preexec_fn=_take_terminal,
-    )
-    os.close(theirs)
-    screen = asyncio.StreamReader()
-    reading, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(screen), os.fdopen(ours, "rb", buffering=0, closefd=False)
-    )
+    reading, writing = os.pipe()
+    process = await forker.command_on_terminal(arguments, AGENT, cli.environment, stdout=writing, terminal=theirs)
+    stdout, screen = await Pipe.reading(reading), await Pipe.reading(os.dup(ours))
     try:
-        yield Terminal(process, screen, ours)
+        yield Terminal(stdout.reader, screen.reader, ours)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
-        reading.close()
+        process.kill()
+        await process.wait()
+        for pipe in (stdout, screen):
+            pipe.transport.close()
         os.close(ours)
-
-
-def _take_terminal() -> None:
-    """In the new process: stdin is its controlling terminal, and it is in the foreground there."""
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @pytest.fixture

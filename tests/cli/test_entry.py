@@ -33,8 +33,10 @@ def test_it_is_a_module() -> None:
 
 
 @pytest.mark.parametrize("command", [(), ("run",), ("ls",)])
-def test_h_is_help(command: tuple[str, ...]) -> None:
-    assert python_m_perdure(*command, "-h") == python_m_perdure(*command, "--help")
+async def test_h_is_help(cli: Cli, command: tuple[str, ...]) -> None:
+    short, long = await asyncio.gather(cli(*command, "-h"), cli(*command, "--help"))
+    assert (short.code, short.stdout) == (0, long.stdout)
+    assert "Usage: perdure" in long.stdout
 
 
 def test_shells_complete_commands_and_options() -> None:

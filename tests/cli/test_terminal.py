@@ -43,9 +43,9 @@ def slow(run_id: str, seconds: int) -> tuple[str, ...]:
 
 
 async def test_what_waits_is_approved_from_a_second_terminal(tmux: Tmux, run_id: str) -> None:
-    running = tmux.perdure(*paying(run_id), folder=AGENT, columns=100)
+    running = await tmux.perdure(*paying(run_id), folder=AGENT, columns=100)
     await running.shows(r"pay\(\{\"amount\": 7\}\) waits for approval\n +y = yes, n REASON = no")
-    watching = tmux.perdure("watch", run_id, folder=AGENT, columns=60)
+    watching = await tmux.perdure("watch", run_id, folder=AGENT, columns=60)
     await watching.shows("y = yes, n REASON = no")
     watching.type("y")
     await running.ends()
@@ -65,21 +65,21 @@ def talking(*arguments: str) -> tuple[str, ...]:
 
 
 async def test_streamed_text_is_the_answer(tmux: Tmux) -> None:
-    pane = tmux.perdure(*talking("-i", "said=hello", "--stream"), folder=AGENT, columns=100)
+    pane = await tmux.perdure(*talking("-i", "said=hello", "--stream"), folder=AGENT, columns=100)
     await pane.ends()
     assert pane.text.count("\nHeard: hello.\n") == pane.text.count("Heard:") == 1
 
 
 async def test_an_answer_other_than_what_was_streamed_is_printed(tmux: Tmux) -> None:
     guarded = ("--guardrails", "talking.py:polite")
-    pane = tmux.perdure(*talking("-i", "said=hello", "--stream", *guarded), folder=AGENT, columns=100)
+    pane = await tmux.perdure(*talking("-i", "said=hello", "--stream", *guarded), folder=AGENT, columns=100)
     await pane.ends()
     assert "\nThe answer is not what was streamed:\nPlease: Heard: hello.\n" in pane.text
     assert pane.text.count("Heard: hello.") == 2
 
 
 async def test_ctrl_c_steers_and_cancels_on_a_narrow_terminal(tmux: Tmux, client: Client, run_id: str) -> None:
-    pane = tmux.perdure(*slow(run_id, 600), folder=AGENT, columns=40)
+    pane = await tmux.perdure(*slow(run_id, 600), folder=AGENT, columns=40)
     await pane.shows("[.0-9]+ s look_up_age")
     pane.press("C-c")
     await pane.shows(MENU)
@@ -103,7 +103,7 @@ async def test_ctrl_c_steers_and_cancels_on_a_narrow_terminal(tmux: Tmux, client
 
 @pytest.mark.trial
 async def test_a_second_ctrl_c_detaches_and_loses_nothing(tmux: Tmux, client: Client, run_id: str) -> None:
-    pane = tmux.perdure(*slow(run_id, 3), folder=AGENT, columns=200)
+    pane = await tmux.perdure(*slow(run_id, 3), folder=AGENT, columns=200)
     await pane.shows("[.0-9]+ s look_up_age")
     pane.press("C-c")
     await pane.shows(MENU)
@@ -111,10 +111,10 @@ async def test_a_second_ctrl_c_detaches_and_loses_nothing(tmux: Tmux, client: Cl
     await pane.ends()
     assert f"Run {run_id} waits for a worker.\n  go on: perdure resume {run_id}\n" in pane.text
     assert (await get_run(client, run_id).status()).status == "running"
-    resumed = tmux.perdure("resume", run_id, folder=AGENT, columns=80)
+    resumed = await tmux.perdure("resume", run_id, folder=AGENT, columns=80)
     await resumed.ends()
     assert "\nAnn is 30.\n" in resumed.text
-    late = tmux.perdure("watch", run_id, folder=AGENT, columns=80)
+    late = await tmux.perdure("watch", run_id, folder=AGENT, columns=80)
     await late.ends()
     assert "      → Ann is 30\n" in late.text
     assert "\nAnn is 30.\n" in late.text

@@ -66,8 +66,8 @@ class Cli:
 
     async def start(self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, anew: bool = False) -> Started:
         """A command under way; `anew` says that its process imports everything itself."""
-        if not anew and forker.can(self.environment, stdin):
-            forked = await forker.command(arguments, self._folder, self.environment)
+        if not anew and forker.can(self.environment):
+            forked = await forker.command(arguments, self._folder, self.environment, stdin)
             self._processes.append(forked)
             return Started(forked)
         process = await asyncio.create_subprocess_exec(

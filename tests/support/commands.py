@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -54,8 +55,9 @@ class ForkedProcess:
         return await asyncio.shield(self.ended)
 
     def send_signal(self, number: int) -> None:
-        if not self.ended.done():
-            os.kill(self.pid, number)
+        with contextlib.suppress(ProcessLookupError):  # it has ended, and the forker is about to tell
+            if not self.ended.done():
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -67,16 +69,17 @@ class ForkedProcess:
 
 
 class ForkedCommand(ForkedProcess):
-    """One that runs a command, and what it writes."""
+    """One that runs a command, what it reads, and what it writes."""
 
-    stdin = None
-
-    def __init__(self, pid: int, out: Pipe, err: Pipe) -> None:
+    def __init__(self, pid: int, stdin: asyncio.WriteTransport | None, out: Pipe, err: Pipe) -> None:
         super().__init__(pid)
-        self.stdout, self.stderr = out.reader, err.reader
+        self.stdin, self.stdout, self.stderr = stdin, out.reader, err.reader
         self._pipes = (out, err)
 
-    async def communicate(self, input: None = None) -> tuple[bytes, bytes]:
+    async def communicate(self, input: bytes | None = None) -> tuple[bytes, bytes]:
+        if self.stdin:
+            self.stdin.write(input or b"")
+            self.stdin.close()
         stdout, stderr, _ = await asyncio.gather(self.stdout.read(), self.stderr.read(), self.wait())
         return stdout, stderr
 
@@ -86,6 +89,8 @@ class ForkedCommand(ForkedProcess):
         await self.wait()
         for pipe in self._pipes:
             pipe.transport.close()
+        if self.stdin:
+            self.stdin.close()
 
 
 P = TypeVar("P", bound=ForkedProcess)
@@ -104,24 +109,43 @@ class Forker:
         self._ends: dict[int, int] = {}
         self._hearing: asyncio.Task[None] | None = None
 
-    def can(self, environment: Mapping[str, str], stdin: int) -> bool:
+    def can(self, environment: Mapping[str, str]) -> bool:
         """Whether a forked process would be like one of its own."""
         names = {name for name in {*environment, *self._environment} if name.startswith(_AT_START)}
-        is_same = all(environment.get(name) == self._environment.get(name) for name in names)
-        return is_same and stdin == asyncio.subprocess.DEVNULL and hasattr(socket, "send_fds")
+        return all(environment.get(name) == self._environment.get(name) for name in names)
 
-    async def command(self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str]) -> ForkedCommand:
-        """A process of `perdure ARGUMENTS`, with nothing to read on stdin."""
+    async def command(
+        self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], stdin: int
+    ) -> ForkedCommand:
+        """A process of `perdure ARGUMENTS`; `stdin` is `DEVNULL` or `PIPE` of `asyncio.subprocess`."""
         (reading, writing), (reading_errors, writing_errors) = os.pipe(), os.pipe()
         out, err = await Pipe.reading(reading), await Pipe.reading(reading_errors)
+        typing: asyncio.WriteTransport | None = None
+        if stdin == asyncio.subprocess.PIPE:
+            read, typed = os.pipe()
+            loop = asyncio.get_running_loop()
+            typing, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, open(typed, "wb", 0))  # noqa: SIM115
+        else:
+            read = os.open(os.devnull, os.O_RDONLY)
         task: Task = {"arguments": list(arguments), "folder": str(folder), "environment": environment}
-        return await self._fork(task, (writing, writing_errors), lambda pid: ForkedCommand(pid, out, err))
+        return await self._fork(task, (read, writing, writing_errors), lambda pid: ForkedCommand(pid, typing, out, err))
+
+    async def command_on_terminal(
+        self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], *, stdout: int, terminal: int
+    ) -> ForkedProcess:
+        """A process of `perdure ARGUMENTS` in a session of its own, whose terminal is its stdin and stderr.
+
+        Both descriptors are closed here.
+        """
+        task: Task = {"arguments": list(arguments), "folder": str(folder), "environment": environment}
+        return await self._fork({**task, "takes_terminal": True}, (terminal, stdout, os.dup(terminal)), ForkedProcess)
 
     async def worker(self, job: WorkerJob) -> ForkedProcess:
         """A worker process; what it writes is in `workers.log` in the folder of its job."""
+        nothing = os.open(os.devnull, os.O_RDONLY)
         log = os.open(Path(job.folder, "workers.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         task: Task = {"worker": job.model_dump_json(), "folder": str(ROOT), "environment": dict(os.environ)}
-        return await self._fork(task, (log, os.dup(log)), ForkedProcess)
+        return await self._fork(task, (nothing, log, os.dup(log)), ForkedProcess)
 
     async def close(self) -> None:
         if self._requests is None:
@@ -140,14 +164,13 @@ class Forker:
             )
         self._hearing = asyncio.create_task(self._hear(self._process.stdout))
 
-    async def _fork(self, task: Task, outputs: tuple[int, int], made: Callable[[int], P]) -> P:
-        """`outputs` are closed."""
+    async def _fork(self, task: Task, descriptors: tuple[int, int, int], made: Callable[[int], P]) -> P:
+        """`descriptors` are stdin, stdout and stderr of the process; they are closed here."""
         async with self._starting:
             if self._requests is None:
                 await self._open()
-            theirs = [os.open(os.devnull, os.O_RDONLY), *outputs]
-            self._ask(task, theirs)
-            for descriptor in theirs:
+            self._ask(task, descriptors)
+            for descriptor in descriptors:
                 os.close(descriptor)
             pid = await self._started.get()
             process = made(pid)
@@ -156,7 +179,7 @@ class Forker:
             self._end(pid, code)
         return process
 
-    def _ask(self, task: Task, descriptors: list[int]) -> None:
+    def _ask(self, task: Task, descriptors: tuple[int, int, int]) -> None:
         assert self._requests
         content = json.dumps(task).encode()
         socket.send_fds(self._requests, [f"{len(content):8}".encode()], descriptors)

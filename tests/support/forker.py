@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import gc
 import importlib
 import io
@@ -20,6 +21,7 @@ import selectors
 import signal
 import socket
 import sys
+import termios
 from typing import NoReturn, NotRequired, TypedDict
 
 import anthropic  # noqa: F401
@@ -44,6 +46,8 @@ class Task(TypedDict):
     """Those of `perdure`."""
     worker: NotRequired[str]
     """The JSON of a `WorkerJob`."""
+    takes_terminal: NotRequired[bool]
+    """It has a session of its own, and the terminal that is its stdin belongs to it."""
     folder: str
     environment: dict[str, str]
 
@@ -117,8 +121,12 @@ def _become(task: Task, descriptors: list[int]) -> NoReturn:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    if task.get("takes_terminal"):
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0)), encoding=sys.stdin.encoding)
-    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w")), encoding=sys.stdout.encoding)
+    output = io.BufferedWriter(io.FileIO(1, "w"))
+    sys.stdout = io.TextIOWrapper(output, encoding=sys.stdout.encoding, line_buffering=os.isatty(1))
     errors = io.BufferedWriter(io.FileIO(2, "w"))
     sys.stderr = io.TextIOWrapper(errors, sys.stderr.encoding, "backslashreplace", line_buffering=True)
     os.environ.clear()

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from .commands import ForkedProcess, forker
 from .needs import program
 
 SECONDS = 60
+_HOLDER = """
+import fcntl, select, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+fcntl.ioctl(0, termios.TIOCNOTTY)
+open(sys.argv[1], "x").close()
+until_closed = select.poll()
+until_closed.register(0, 0)
+until_closed.poll()
+"""
+"""What tmux starts in a pane: it gives up the terminal, makes the file, and ends when the terminal is closed."""
+
 _CONFIGURATION = "set -g remain-on-exit on\nset -g status off\nset -g history-limit 5000\n"
 
 
 class Pane:
     """One command on its own screen."""
 
-    def __init__(self, tmux: Tmux, id: str, process: str) -> None:
+    def __init__(self, tmux: Tmux, id: str, process: ForkedProcess) -> None:
         self._tmux = tmux
         self._id = id
         self._process = process
@@ -49,13 +63,8 @@ class Pane:
         await self._until(lambda: len(re.findall(pattern, self.text)) >= times, f"{pattern!r}, {times} times")
 
     async def ends(self) -> None:
-        """Wait until the command has ended. (How is not asked: tmux does not always hear it on a busy machine.)"""
-        await self._until(lambda: self._state() in ("", "Z"), "the command's end")
-
-    def _state(self) -> str:
-        """The state of the command's process, as `ps` has it; "" when there is none any more."""
-        asked = ["ps", "-o", "stat=", "-p", self._process]
-        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()[:1]
+        """Wait until the command has ended."""
+        await self._until(lambda: self._process.returncode is not None, "the command's end")
 
     async def _until(self, is_so: Callable[[], bool], what: str) -> None:
         try:
@@ -63,7 +72,7 @@ class Pane:
                 while not is_so():
                     await asyncio.sleep(0.1)
         except TimeoutError:
-            raise AssertionError(f"expected {what}, saw ({self._state()}): {self.text}") from None
+            raise AssertionError(f"expected {what}, saw ({self._process.returncode}): {self.text}") from None
 
 
 class Tmux:
@@ -71,6 +80,7 @@ class Tmux:
 
     def __init__(self, program: Path, folder: Path, environment: Mapping[str, str]) -> None:
         (folder / "tmux.conf").write_text(_CONFIGURATION)
+        self._folder = folder
         self._command = [str(program), "-u", "-S", str(folder / "socket"), "-f", str(folder / "tmux.conf")]
         self._environment = {**environment, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
 
@@ -80,12 +90,20 @@ class Tmux:
         )
         return done.stdout
 
-    def perdure(self, *arguments: str, folder: Path, columns: int) -> Pane:
+    async def perdure(self, *arguments: str, folder: Path, columns: int) -> Pane:
         """A command of perdure's in a pane of its own, so many columns wide."""
         size = ("-x", str(columns), "-y", "30")
-        command = (sys.executable, "-m", "perdure.cli", *arguments)
-        made = self("new-session", "-d", "-P", "-F", "#{pane_id} #{pane_pid}", *size, "-c", str(folder), *command)
-        return Pane(self, *made.split())
+        is_free = self._folder / uuid.uuid4().hex
+        holder = (sys.executable, "-I", "-S", "-c", _HOLDER, str(is_free))
+        id, path = self("new-session", "-d", "-P", "-F", "#{pane_id} #{pane_tty}", *size, *holder).split()
+        async with asyncio.timeout(SECONDS):
+            while not is_free.exists():
+                await asyncio.sleep(0.01)
+        terminal = os.open(path, os.O_RDWR | os.O_NOCTTY)
+        process = await forker.command_on_terminal(
+            arguments, folder, {**self._environment, "TERM": "screen"}, stdout=os.dup(terminal), terminal=terminal
+        )
+        return Pane(self, id, process)
 
 
 @contextmanager

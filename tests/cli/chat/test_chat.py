@@ -26,8 +26,8 @@ def id() -> str:
     return f"talk-{uuid.uuid4().hex[:8]}"
 
 
-def chat(tmux: Tmux, *arguments: str, columns: int = 110) -> Pane:
-    return tmux.perdure("chat", *arguments, folder=AGENT, columns=columns)
+async def chat(tmux: Tmux, *arguments: str, columns: int = 110) -> Pane:
+    return await tmux.perdure("chat", *arguments, folder=AGENT, columns=columns)
 
 
 async def piped(cli: Cli, text: str, *arguments: str) -> Finished:
@@ -58,14 +58,14 @@ async def test_code_that_can_t_be_used_is_refused_before_anything_begins(cli: Cl
 
 async def test_a_conversation_outlives_its_terminal(tmux: Tmux, client: Client, id: str, tmp_path: Path) -> None:
     notes, there = tmp_path / "notes", tmp_path / "there"
-    pane = chat(tmux, *TALKER, "--session", id)
+    pane = await chat(tmux, *TALKER, "--session", id)
     await pane.shows(rf"go on with it at any time: perdure chat --session {id} .*\n>")
     pane.type("hello")
     await pane.shows(rf"\nHeard: hello\.\n +{id}/1: 1 model call")
     pane.type(f"note {notes}; wait {there}")
     await pane.shows(r"[.0-9]+ s wait\(")
     pane.kill()
-    back = chat(tmux, "--session", id)
+    back = await chat(tmux, "--session", id)
     await back.shows(rf"Session {id}: .*, worker in this process, 1 message so far\n> hello\nHeard: hello\.\n> note ")
     await back.shows(r"✓ [.0-9]+ s +note\(")
     back.type("hurry")
@@ -133,11 +133,11 @@ async def test_more_is_said_and_the_session_closed_by_its_name(cli: Cli, id: str
 
 @pytest.mark.trial
 async def test_two_terminals_in_one_session(tmux: Tmux, id: str, tmp_path: Path) -> None:
-    first = chat(tmux, *TALKER, "--session", id)
+    first = await chat(tmux, *TALKER, "--session", id)
     await first.shows(r"go on with it at any time.*\n>")
     first.type(f"wait {tmp_path / 'there'}")
     await first.shows(r"[.0-9]+ s wait\(")
-    second = chat(tmux, "--session", id)
+    second = await chat(tmux, "--session", id)
     await second.shows(r"> wait .*\n +. [.0-9]+ s wait\(")
     second.type("hurry")
     await second.shows("sent; the agent reads it before its next model call")
@@ -159,7 +159,7 @@ async def test_two_terminals_in_one_session(tmux: Tmux, id: str, tmp_path: Path)
 
 @pytest.mark.trial
 async def test_what_waits_for_a_person_is_asked_where_one_types(tmux: Tmux, id: str) -> None:
-    pane = chat(tmux, "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--session", id)
+    pane = await chat(tmux, "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--session", id)
     await pane.shows(r"go on with it at any time.*\n>")
     pane.type("pay")
     await pane.shows(r"pay\(\{\"amount\": 7\}\) waits for approval\n +y = yes, n REASON = no")
@@ -181,7 +181,7 @@ async def test_what_waits_for_a_person_is_asked_where_one_types(tmux: Tmux, id: 
 
 @pytest.mark.trial
 async def test_a_session_without_a_worker_says_so(tmux: Tmux, id: str) -> None:
-    pane = chat(tmux, "talker.prompty", "--session", id, "--task-queue", f"none-{id}")
+    pane = await chat(tmux, "talker.prompty", "--session", id, "--task-queue", f"none-{id}")
     await pane.shows(r"workers elsewhere\n.*\n>")
     pane.type("hello")
     await pane.shows("sending …")
