@@ -21,7 +21,7 @@ from ..arguments import deeper_than
 from ..errors import ApprovalError
 from ..history.chain import Chain
 from ..payloads.failures import require_sendable
-from ..protocol.names import APPROVAL, REFUSED, STATUS
+from ..protocol.names import APPROVAL, NOT_TAKEN, REFUSED, STATUS
 from ..protocol.outcome import RunStatus
 from ..protocol.run import CallApproval
 from ..redaction import redactor
@@ -63,6 +63,8 @@ class Update(ABC, Generic[T]):
     _patience = PATIENCE_SECONDS
     _obstacle = ""
     """The server's reason for not having delivered the update, the last time that it gave one."""
+    is_crowded = False
+    """Whether the last answer was that there is too much else to read."""
 
     async def send(self, patience: float = PATIENCE_SECONDS) -> T:
         """Return the workflow's answer, after as many attempts as that takes.
@@ -99,6 +101,9 @@ class Update(ABC, Generic[T]):
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError) and error.cause.type == _BETWEEN_LINKS:
                 raise NoAnswer from error
+            self.is_crowded = any(refusal_kind(error.cause, type) == "crowded" for type in (REFUSED, NOT_TAKEN))
+            if self.is_crowded:
+                raise NoAnswer from error
             return await self._read_refusal(error.cause, link)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
@@ -131,6 +136,8 @@ class Update(ABC, Generic[T]):
         """Return the error of an update without an answer, which says what stands in the way."""
 
     def _silence(self, task_queue: str) -> str:
+        if self.is_crowded:
+            return f"for {self._patience:g} s there was too much else to read, which others have sent"
         silence = f"no worker of the task queue {task_queue!r} has answered within {self._patience:g} s"
         return f"{silence} ({self._obstacle})" if self._obstacle else silence
 

@@ -17,7 +17,7 @@ from ..conversation import Conversation, ConversationRef, DigestMismatchError, m
 from ..errors import ConfigurationError
 from ..messages import Message
 from ..protocol import names
-from ..protocol.names import dropped_signal, skipped_signal
+from ..protocol.names import dropped_signal, postponed_signal, skipped_signal
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import RunInput, SteeringMessage
 from ..protocol.session import HandedOver, SessionInput, SessionMessage, SessionNote, Taken
@@ -260,8 +260,11 @@ class _Fold:
             values = []
         except ValueError:
             return None
-        self._readable_signals += 1
-        if dropped_signal(self._readable_signals) in self._patches or len(values) != 1:
+        if postponed_signal(self._signals) not in self._patches:
+            self._readable_signals += 1
+            if dropped_signal(self._readable_signals) in self._patches:
+                return None
+        if len(values) != 1:
             return None
         try:
             return type_.model_validate(values[0])

@@ -45,12 +45,15 @@ def reading_weight_of(payload: Payload, limit: int) -> int:
     """Return what a payload counts where the time to read its JSON is bounded: anything above `limit` if that is
     exceeded.
     """
-    data = payload.data
-    weight = payload.ByteSize() + QUOTE_BYTES * data.count(b'"')
+    size = payload.ByteSize()
+    if size > limit:
+        return size
+    # What is in strings takes no time: a text may well consist of quotes, brackets and commas.
+    data = payload.data.replace(rb"\\", b"").replace(rb"\"", b"")
+    weight = size + QUOTE_BYTES * data.count(b'"')
     if weight > limit:
         return weight
-    # What is in strings takes no time: a text may well consist of brackets and commas.
-    outside = b"".join(data.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+    outside = b"".join(data.split(b'"')[::2])
     brackets = outside.count(b"[") + outside.count(b"{")
     return weight + BRACKET_BYTES * brackets + COMMA_BYTES * outside.count(b",")
 

@@ -31,6 +31,11 @@ def skipped_signal(number: int) -> str:
     return f"perdure-skipped-signal-{number}"
 
 
+def postponed_signal(number: int) -> str:
+    """Return the patch by which a workflow records that it reads this one of all its signals in a later task."""
+    return f"perdure-postponed-signal-{number}"
+
+
 def dropped_signal(number: int) -> str:
     """Return the patch by which a workflow records that its worker could not read this one of those that are JSON."""
     return f"perdure-dropped-signal-{number}"

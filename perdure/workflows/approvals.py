@@ -270,7 +270,7 @@ def dropped_if_refused() -> Iterator[None]:
 
 def read_decision(arguments: Sequence[Any], received: Received) -> CallApproval:
     """Return the one decision that an update should have. Raises a refusal for anything else."""
-    arguments = received.read_update(arguments, lambda why: refusal("unreadable", why))
+    arguments = received.read_update(arguments, refusal)
     try:
         (value,) = arguments
         return CallApproval.model_validate(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -13,10 +15,20 @@ from temporalio.exceptions import ApplicationError
 from ..errors import ConfigurationError
 from ..payloads.failures import Unparsed, Unread
 from ..payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
-from ..protocol.names import dropped_signal, skipped_signal
+from ..protocol.names import dropped_signal, postponed_signal, skipped_signal
 
 Value = TypeVar("Value", bound=BaseModel)
+Refused = Callable[[str, str], ApplicationError]
 MAX_SHOWN_PROBLEMS = 5
+POSTPONED_BYTES = 512 * 1024
+"""One workflow task reads so much of what was postponed, and at least one value. Recorded: what is changed here changes
+commands."""
+MAX_POSTPONED_BYTES = 32 * 1024 * 1024
+"""More than a turn adds to a conversation."""
+MAX_WEIGHT_ALONE = 3 * MAX_READ_WEIGHT
+"""Of a value that a workflow task reads alone."""
+PAUSE_SECONDS = 0.01
+"""Between two tasks that read what was postponed."""
 
 
 class Received:
@@ -26,8 +38,8 @@ class Received:
     read it, and has to drop it too when it replays the history: a marker in the history says so. Where there is none,
     a worker has read the value, and one that can't leaves the task to it.
 
-    What is too much for one workflow task to read is dropped in the same way, with a marker of its own. On a replay
-    nothing is weighed: what has no marker was read.
+    What is too much for one workflow task to read is dropped in the same way, with a marker of its own, or postponed,
+    with another one. On a replay nothing is weighed: what has no marker was read.
     """
 
     def __init__(self) -> None:
@@ -35,77 +47,126 @@ class Received:
         self._count = 0
         self._task = -1
         self._left = 0
+        self._postponed: deque[tuple[int, Callable[[], None]]] = deque()
 
-    def read_signal(
-        self, arguments: Sequence[Any], type_: type[Value], *, weigh: Callable[[Payload, int], int] = reading_weight_of
-    ) -> Value | None:
+    @property
+    def is_behind(self) -> bool:
+        """Return whether signals were postponed that are not read yet."""
+        return bool(self._postponed)
+
+    def read_signal(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:
         """Return the one value that a signal should have; None, and a warning in the log, if it has something else.
 
-        `weigh` says what a value counts of `MAX_READ_WEIGHT`, of which the second argument is left in this task.
         Raises `ConfigurationError`, which fails the workflow task, for what only another worker can read.
         """
         self._signals += 1
-        is_replaying = workflow.unsafe.is_replaying()
-        is_too_much = not is_replaying and not self._has_room_for(arguments, weigh)
-        if (is_too_much or is_replaying) and workflow.patched(skipped_signal(self._signals)):
-            workflow.logger.warning("a signal was dropped: there was too much to read at once")
+        if self._is_skipped(lambda: not self._has_room_for(arguments)):
             return None
-        try:
-            arguments = _parse(arguments)
-        except Exception as error:  # Whatever a stranger's bytes lead to.
-            workflow.logger.warning("a signal that is no JSON was dropped: %s", str(error)[:200])
-            return None
-        self._count += 1
-        unread = unread_in(arguments)
-        if (unread or is_replaying) and workflow.patched(dropped_signal(self._count)):
-            why = unread or "the worker that got it could not read it"
-            workflow.logger.warning("a signal without a readable %s was dropped: %s", type_.__name__, why)
-            return None
-        if unread:
-            raise unread
-        try:
-            (value,) = arguments
-            return type_.model_validate(value)
-        except ValueError as error:
-            workflow.logger.warning("a signal without a %s was dropped: %s", type_.__name__, _problem(error))
-            return None
+        return self._value_now(arguments, type_)
 
-    def read_update(self, arguments: Sequence[Any], refused: Callable[[str], ApplicationError]) -> Sequence[Any]:
-        """Values of an update. Raises `refused`, of the reason, for what this worker can't read, or not now.
+    def pass_on_signal(self, arguments: Sequence[Any], type_: type[Value], take: Callable[[Value], None]) -> None:
+        """Give `take` what `read_signal` would return: now or, where it is too much for this task, in a later one.
+
+        The order is that of the signals. Raises as `read_signal` does.
+        """
+        self._signals += 1
+        if self._is_skipped(lambda: self._is_never_read(arguments)):
+            return
+        if not self._is_postponed(arguments):
+            if (value := self._value_now(arguments, type_)) is not None:
+                take(value)
+            return
+        if unread := unread_in(arguments):
+            raise unread
+
+        def read() -> None:
+            parsed = _parsed(arguments)
+            if parsed is not None and (value := _value(parsed, type_)) is not None:
+                take(value)
+
+        self._postponed.append((_bytes_in(arguments), read))
+        if len(self._postponed) == 1:
+            self._reading = asyncio.create_task(self._read_postponed())
+
+    async def _read_postponed(self) -> None:
+        while self._postponed:
+            await workflow.sleep(PAUSE_SECONDS, summary="reads what came with too much else")
+            left = POSTPONED_BYTES
+            while self._postponed and (left == POSTPONED_BYTES or self._postponed[0][0] <= left):
+                size, read = self._postponed[0]
+                read()
+                self._postponed.popleft()
+                left -= size
+
+    def read_update(self, arguments: Sequence[Any], refused: Refused) -> Sequence[Any]:
+        """Values of an update. Raises `refused`, of a kind and a reason: `unreadable` for what this worker can't read,
+        `crowded` for what it has no time to read now.
 
         On a replay raises `ConfigurationError`, which fails the workflow task: the worker that has accepted the update
         could read it. What a validator has accepted is read, whatever it weighs.
         """
         if workflow.unsafe.is_read_only() and not self._has_room_for(arguments):
-            raise refused("the run has too much to read at once: send less, or send it again later")
+            if _weight_of(arguments, MAX_READ_WEIGHT) > MAX_READ_WEIGHT:
+                raise refused("unreadable", "the value has too many parts to be read: send less")
+            raise refused("crowded", "there is too much to read at once: send it again later")
         try:
             arguments = _parse(arguments)
         except Exception as error:  # Whatever a stranger's bytes lead to.
-            raise refused(f"the value can't be read: {str(error)[:200]}") from None
+            raise refused("unreadable", f"the value can't be read: {str(error)[:200]}") from None
         if unread := unread_in(arguments):
-            raise unread if workflow.unsafe.is_replaying() else refused(str(unread))
+            raise unread if workflow.unsafe.is_replaying() else refused("unreadable", str(unread))
         return arguments
 
-    def _has_room_for(self, arguments: Sequence[Any], weigh: Callable[[Payload, int], int] = reading_weight_of) -> bool:
+    def _is_skipped(self, is_too_much: Callable[[], bool]) -> bool:
+        if not _is_recorded(skipped_signal(self._signals), is_too_much):
+            return False
+        workflow.logger.warning("a signal was dropped: there was too much to read at once")
+        return True
+
+    def _is_never_read(self, arguments: Sequence[Any]) -> bool:
+        waiting = sum(size for size, _ in self._postponed)
+        if waiting + _bytes_in(arguments) > MAX_POSTPONED_BYTES:
+            return True
+        return _weight_of(arguments, MAX_WEIGHT_ALONE) > MAX_WEIGHT_ALONE
+
+    def _is_postponed(self, arguments: Sequence[Any]) -> bool:
+        if not workflow.unsafe.is_replaying() and unread_in(arguments):
+            return False
+        return _is_recorded(
+            postponed_signal(self._signals), lambda: self.is_behind or not self._has_room_for(arguments)
+        )
+
+    def _value_now(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:
+        parsed = _parsed(arguments)
+        if parsed is None:
+            return None
+        self._count += 1
+        unread = unread_in(parsed)
+        if _is_recorded(dropped_signal(self._count), lambda: unread is not None):
+            why = unread or "the worker that got it could not read it"
+            workflow.logger.warning("a signal without a readable %s was dropped: %s", type_.__name__, why)
+            return None
+        if unread:
+            raise unread
+        return _value(parsed, type_)
+
+    def _has_room_for(self, arguments: Sequence[Any]) -> bool:
         """Return whether this workflow task may read the values too, which then count."""
         task = workflow.info().get_current_history_length()
         if task != self._task:
             self._task, self._left = task, MAX_READ_WEIGHT
-        sent = [value.payload for value in arguments if isinstance(value, Unparsed)]
-        size = sum(payload.ByteSize() for payload in sent)
-        if not sent or size > self._left:
-            return not sent
-        weight = sum(weigh(payload, self._left) for payload in sent)
+        size = _bytes_in(arguments)
+        if size > self._left or not size:
+            return not size
+        weight = _weight_of(arguments, self._left)
         has_room = weight <= self._left
         self._left -= weight if has_room else size // 2  # To weigh it has taken time, too.
         return has_room
 
 
-def weight_of_own_part(payload: Payload, limit: int) -> int:
-    """Return what a part of a turn's conversation counts, by its size alone: fifteen parts of many small messages
-    fit.
-    """
-    return 2 * payload.ByteSize()
+def _is_recorded(patch: str, happens: Callable[[], bool]) -> bool:
+    """Return whether something happens that the history does not show; on a replay, whether it has happened."""
+    return (workflow.unsafe.is_replaying() or happens()) and workflow.patched(patch)
 
 
 def unread_in(arguments: Sequence[Any]) -> ConfigurationError | None:
@@ -113,8 +174,37 @@ def unread_in(arguments: Sequence[Any]) -> ConfigurationError | None:
     return next((value.error for value in arguments if isinstance(value, Unread)), None)
 
 
+def _unparsed(arguments: Sequence[Any]) -> list[Payload]:
+    return [value.payload for value in arguments if isinstance(value, Unparsed)]
+
+
+def _bytes_in(arguments: Sequence[Any]) -> int:
+    return sum(payload.ByteSize() for payload in _unparsed(arguments))
+
+
+def _weight_of(arguments: Sequence[Any], limit: int) -> int:
+    return sum(reading_weight_of(payload, limit) for payload in _unparsed(arguments))
+
+
 def _parse(arguments: Sequence[Any]) -> list[Any]:
     return [value.parse(value.payload) if isinstance(value, Unparsed) else value for value in arguments]
+
+
+def _parsed(arguments: Sequence[Any]) -> list[Any] | None:
+    try:
+        return _parse(arguments)
+    except Exception as error:  # Whatever a stranger's bytes lead to.
+        workflow.logger.warning("a signal that is no JSON was dropped: %s", str(error)[:200])
+        return None
+
+
+def _value(parsed: Sequence[Any], type_: type[Value]) -> Value | None:
+    try:
+        (value,) = parsed
+        return type_.model_validate(value)
+    except ValueError as error:
+        workflow.logger.warning("a signal without a %s was dropped: %s", type_.__name__, _problem(error))
+        return None
 
 
 def _problem(error: ValueError) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 
 import pytest
 from temporalio.api.common.v1 import Payload
 
-from perdure.client import get_run
+from perdure.client import get_run, session
 from perdure.errors import ApprovalError, RunCancelled
 from perdure.payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
-from perdure.protocol.names import APPROVAL, STEER
+from perdure.protocol.names import APPROVAL, HAND_OVER, NOTE, STEER
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.workflows.received import weight_of_own_part
-from perdure.workflows.recording import PIECE_BYTES
 
 from ..runs.test_encryption import APPROVED, approve, failed_tasks
 from ..support.agents import scripted_agent
@@ -80,7 +79,7 @@ async def test_cancel_ends_a_flooded_run(stage: Stage, scripted: Scripted, caplo
         await asked(run)
         [junk] = FLOODS["lists"]
         await asyncio.gather(*(send_signal(stage.client, run.id, APPROVAL, junk) for _ in range(8)))
-        assert "too much to read" in await send_update(stage.client, run.id, APPROVAL, junk)
+        assert "too many parts" in await send_update(stage.client, run.id, APPROVAL, junk)
         await run.cancel()
         with pytest.raises(RunCancelled):
             await run.result()
@@ -99,9 +98,28 @@ async def test_a_large_text_is_read_whatever_it_consists_of(stage: Stage, script
     assert text in [message.text for message in model.requests[-1].messages]
 
 
-def test_the_parts_of_a_long_turn_are_read_in_one_task() -> None:
-    """A turn of many short messages hands them over in pieces, of which a session may get many at once."""
-    message = b'{"role":"user","parts":[{"kind":"text","value":"yes"}]},'
-    part = in_json(b"[" + message * (PIECE_BYTES // len(message)) + b"1]")
-    assert 15 * weight_of_own_part(part, MAX_READ_WEIGHT) <= MAX_READ_WEIGHT
-    assert 4 * reading_weight_of(part, 10**9) > MAX_READ_WEIGHT
+@pytest.mark.parametrize("text", ['"', "\\", "\n", "[", ","])
+def test_a_text_weighs_about_what_it_takes(text: str) -> None:
+    payload = in_json(json.dumps({"text": text * 1_000_000}).encode())
+    assert reading_weight_of(payload, MAX_READ_WEIGHT) < 2_001_000
+
+
+async def test_a_session_reads_messages_after_what_strangers_send(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is sent meanwhile is refused for now, and sent again."""
+    agent = scripted_agent(scripted(lambda request: says("Read.")))
+    talk = session(stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue, patience=60)
+    async with stage.worker():
+        await (await talk.send("Read these.")).result()
+    for _ in range(4):
+        await send_signal(stage.client, talk.id, HAND_OVER, *FLOODS["lists"])
+    for _ in range(6):
+        await send_signal(stage.client, talk.id, NOTE, *FLOODS["numbers"])
+    sending = asyncio.create_task(talk.send('"' * 700_000))
+    await asyncio.sleep(0.2)
+    async with stage.worker():
+        assert (await (await sending).result()).output == "Read."
+        assert [message.text[:2] for message in await talk.messages() if message.role == "user"] == ["Re", '""']
+    assert "TMPRL1101" not in caplog.text
+    assert not await failed_tasks(stage.client.get_workflow_handle(talk.id))

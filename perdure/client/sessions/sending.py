@@ -7,13 +7,16 @@ import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, get_args
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
+    WorkflowExecutionStatus,
+    WorkflowHistoryEventFilterType,
     WorkflowUpdateHandle,
     WorkflowUpdateStage,
 )
@@ -22,7 +25,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ...errors import RunNotFound, SessionError
-from ...payloads.failures import require_sendable
+from ...payloads.failures import require_sendable, size_of
 from ...protocol.descriptions import details_of, shown_name
 from ...protocol.names import CLOSE, NOT_TAKEN, SEND, SESSION_WORKFLOW, STATUS
 from ...protocol.run import RunInput
@@ -134,6 +137,8 @@ def _ui_arguments(input: SessionInput, memo: Mapping[str, Any]) -> Mapping[str, 
 
 assert MAX_ID_CHARS <= MAX_KEYWORD_CHARS
 
+TOO_LARGE = "GrpcMessageTooLarge"
+"""The server's reason for terminating a workflow."""
 CLOSING_SECONDS = 1.0
 """A session that takes no more messages may be about to end: then the message begins a new one."""
 PASSING_KINDS = ("busy", "closing", "too_large")
@@ -192,6 +197,8 @@ class SessionUpdate(Update[SessionAnswer]):
         raise self._error(text, kind or "refused") from cause
 
     async def _unconfirmed_error(self) -> SessionError:
+        if self.is_crowded:
+            return self._error(f"it takes no message now, because {self._silence('')}", "busy")
         again = ", and send it again with the same message_id: it counts once" if self._message_id else ""
         reason = await self._hindrance()
         text = f"this is unconfirmed, because {reason}. The server may still deliver it: start a worker{again}"
@@ -235,6 +242,21 @@ class Close(SessionUpdate):
         return await link.start_update(CLOSE, id=self._id, wait_for_stage=WorkflowUpdateStage.ACCEPTED)
 
 
+LARGE_BYTES = 256 * 1024
+"""Messages above this size go to a session one after the other, those of one process at least: Temporal ends a workflow
+whose worker answers with more than 4 MiB, and the answer to an update repeats the update."""
+_Locks = WeakValueDictionary[tuple[str, str], asyncio.Lock]
+_large_messages: WeakKeyDictionary[asyncio.AbstractEventLoop, _Locks] = WeakKeyDictionary()
+
+
+def place_for(client: Client, session: str, message: SessionMessage) -> AbstractAsyncContextManager[None]:
+    """Return what a large message to the session has to enter while it is on its way; others need not wait."""
+    if size_of(message) <= LARGE_BYTES:
+        return nullcontext()
+    turns = _large_messages.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+    return turns.setdefault((client.namespace, session), asyncio.Lock())
+
+
 class Delivery(SessionUpdate):
     """One message to a session."""
 
@@ -247,6 +269,7 @@ class Delivery(SessionUpdate):
         self._message = message
         self._session_request = request
         self._update_id = message.id
+        self._since = time.time()
 
     async def deliver(self, patience: float) -> SessionAnswer:
         """Send the message until it is answered; the answer's value is a `Taken`.
@@ -261,7 +284,7 @@ class Delivery(SessionUpdate):
             except SessionError as error:
                 if error.kind == "setup" and self._session_request and not self._message.setup:
                     self._message = self._message.model_copy(update={"setup": self._session_request.input.setup})
-                elif self._update_id == self._message_id and error.kind in PASSING_KINDS:
+                elif self._update_id == self._message_id and error.kind in PASSING_KINDS and not self.is_crowded:
                     self._update_id = uuid.uuid4().hex
                 elif error.kind == "closing" and self._session_request and time.monotonic() - since < CLOSING_SECONDS:
                     await asyncio.sleep(PAUSE_SECONDS)
@@ -290,7 +313,28 @@ class Delivery(SessionUpdate):
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND or self._session_request is None:
                 raise
+            await self._require_not_flooded(link)
             return await self._start_session(self._session_request)
+
+    async def _require_not_flooded(self, link: Link) -> None:
+        """Raises `SessionError` where the server has ended the session just now because of what was sent at once:
+        another one would know nothing of its conversation.
+        """
+        try:
+            described = await link.describe()
+        except RPCError:
+            return  # There was none.
+        is_terminated = described.status == WorkflowExecutionStatus.TERMINATED
+        if not is_terminated or not described.close_time or described.close_time.timestamp() < self._since:
+            return
+        async for event in link.fetch_history_events(event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT):
+            if event.workflow_execution_terminated_event_attributes.reason == TOO_LARGE:
+                raise self._error(
+                    "Temporal has ended it, because it was sent more at once than the server takes as one answer (4 "
+                    "MiB). Its messages can be read; to send this one again begins another session. Send large "
+                    "messages one after the other, or set history.maxInFlightUpdatePayloads (`perdure docs sessions`)",
+                    "ended",
+                )
 
     async def _start_session(self, request: SessionRequest) -> WorkflowUpdateHandle[Any]:
         async def start(names: list[str], attributes: TypedSearchAttributes) -> WorkflowUpdateHandle[Any]:

@@ -194,7 +194,7 @@ class Desk:
     async def _advance(self, *, waits: bool = False) -> None:
         turn = self._turns.current
         if turn is not None and turn.has_ended:
-            self._turns.take_result()
+            await self._turns.take_result()
         if self._turns.current is not None or self.is_cancelled:
             return
         if self._conversation.unread or (self.queued and not waits):

@@ -14,14 +14,14 @@ from ...messages import Message
 from ...protocol import names
 from ...protocol.descriptions import shown_name
 from ...protocol.features import KNOWN_FEATURES
-from ...protocol.session import HandedOver, SessionInput, SessionNote, SessionStatus, Taken
+from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
 from ...text import code, count_of, link
 from ..history_size import HistorySize
 from ..iteration_table import run_path
 from ..offers import require_features
 from ..policies import BUGS
-from ..received import Received, weight_of_own_part
+from ..received import Received
 from ..recording import load_messages
 from .messages import MAX_UPDATES, Desk, next_input
 from .turns import Turns, read_message
@@ -101,7 +101,8 @@ class Session:
         self._input = input
         self._received = Received()
         self._conversation = SessionConversation(_conversation(input))
-        self._turns = Turns(self._conversation, input.setup, input.search_attributes, carried.turn if carried else 0)
+        last = carried.turn if carried else 0
+        self._turns = Turns(self._conversation, input.setup, input.search_attributes, last, self._received)
         self._desk = Desk(input, self._turns, self._conversation)
         self._idle = IdleTime(input.idle_timeout or 0.0, lambda: self._turns.current is not None)
         self._history: HistorySize | None = None
@@ -222,8 +223,7 @@ class Session:
 
     @workflow.signal(name=names.HAND_OVER, description="Of a turn: what it has added to the conversation.")
     def hand_over(self, *arguments: Any) -> None:
-        if part := self._received.read_signal(arguments, HandedOver, weigh=weight_of_own_part):
-            self._turns.take_part(part)
+        self._turns.receive_part(arguments)
 
     @workflow.signal(name=names.NOTE, description="Note an event, for readers of the session.")
     def note(self, *arguments: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -40,7 +41,7 @@ def not_taken(kind: str, text: str) -> ApplicationError:
 def read_message(arguments: Sequence[Any], received: Received | None = None) -> SessionMessage:
     """One message that an update should have; `received` in a workflow. Raises the refusal of anything else."""
     if received is not None:
-        arguments = received.read_update(arguments, lambda why: not_taken("unreadable", why))
+        arguments = received.read_update(arguments, not_taken)
     try:
         (value,) = arguments
         message = SessionMessage.model_validate(value)
@@ -106,7 +107,12 @@ class Turns:
     """Starts, steers and follows them."""
 
     def __init__(
-        self, conversation: SessionConversation, setup: SessionSetup, attributes: Sequence[str], last: int
+        self,
+        conversation: SessionConversation,
+        setup: SessionSetup,
+        attributes: Sequence[str],
+        last: int,
+        received: Received,
     ) -> None:
         """`attributes` are the search attributes that are known to be registered, `last` is the number of the last."""
         self.setup = setup
@@ -118,6 +124,7 @@ class Turns:
         """The number of the turn that may hand over: one that has ended soon does so before its start is known here."""
         self._conversation = conversation
         self._attributes = attributes
+        self._received = received
         self._session = workflow.info().workflow_id
         self._instructions = _instructions(setup)
 
@@ -253,16 +260,22 @@ class Turns:
             self.current.is_asked_to_end = True
             await request_cancel(self.current.handle)
 
-    def take_part(self, part: HandedOver) -> None:
-        """Take a part of what a turn has added to the conversation; only the one under way may."""
-        if not (part.turn == self._under_way and self._add(part.reference, part.is_last, part.unread_steering)):
+    def receive_part(self, arguments: Sequence[Any]) -> None:
+        """Take a part of what a turn has added to the conversation; only the one under way now may."""
+        self._received.pass_on_signal(arguments, HandedOver, partial(self._take_part, self._under_way))
+
+    def _take_part(self, under_way: int, part: HandedOver) -> None:
+        fits = part.turn == under_way == self._under_way
+        if not (fits and self._add(part.reference, part.is_last, part.unread_steering)):
             workflow.logger.warning("what turn %d hands over is dropped: it fits nothing that is under way", part.turn)
 
     def _add(self, part: ConversationRef, is_last: bool, unread: int) -> bool:
         return self._conversation.hand_over(part, is_last=is_last, unread=unread)
 
-    def take_result(self) -> None:
-        """Take over what the turn that has ended has left."""
+    async def take_result(self) -> None:
+        """Take over what the turn that has ended has left, when all that it has handed over is read."""
+        if self._received.is_behind:
+            await workflow.wait_condition(lambda: not self._received.is_behind)
         turn, self.current, self._under_way = self.current, None, 0
         assert turn is not None
         if (ending := _ending_of(turn.handle)) and ending.handed_over:

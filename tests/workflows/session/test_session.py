@@ -19,7 +19,7 @@ from temporalio.exceptions import CancelledError
 from perdure import GuardrailResult, Guardrails
 from perdure.conversation import Conversation
 from perdure.errors import GuardrailError, RunCancelled, RunError
-from perdure.messages import Message
+from perdure.messages import Message, TextPart
 from perdure.protocol import names
 from perdure.protocol.session import HandedOver, SessionNote
 from perdure.session_conversation import WITHHELD
@@ -421,7 +421,8 @@ async def test_a_turn_is_forked_like_any_run(session: SessionStage) -> None:
         assert (await session.status()).turn == 2
 
 
-async def test_readers_drop_the_parts_that_the_session_had_no_time_for(session: SessionStage) -> None:
+async def test_what_is_too_much_to_read_at_once_is_read_in_the_next_tasks(session: SessionStage) -> None:
+    """A long turn hands over in many parts, and its end may come with them while the session's worker is away."""
     async with session.worker(graceful_shutdown_timeout=timedelta(0)):
         await session.start()
         assert await session.said("one") == "re: one"
@@ -429,13 +430,21 @@ async def test_readers_drop_the_parts_that_the_session_had_no_time_for(session: 
         await asyncio.wait_for(session.gate.reached.wait(), 20)
     known = (await session.link()).conversation
     turn = Conversation.recorded(known.messages, version=known.version, digest=known.digest)
-    for number in range(5):
-        turn.append([Message.user("x" * 1_800_000)])
-        part = HandedOver(turn=2, reference=turn.ref(), is_last=number == 4)
+    for number in range(14):
+        turn.append([Message(role="user", parts=[TextPart(value=f"{number}"), *[TextPart(value="")] * 5_000])])
+        part = HandedOver(turn=2, reference=turn.ref(), is_last=number == 13)
         await session.client.get_workflow_handle(session.id).signal(names.HAND_OVER, part)
     await session.client.get_workflow_handle(second.run_id).terminate()
     session.gate.open.set()
     async with session.worker():
         assert await session.said("three") == "re: three"
-        said = [shown([message])[0] for message in (await session.link()).conversation.messages]
-    assert said == ["s: You are helpful.", "u: one", "a: re: one", "u: hold on", "u: three", "a: re: three"]
+        link = await session.link()
+    said = shown(link.conversation.messages)
+    assert said == [
+        "s: You are helpful.",
+        "u: one",
+        "a: re: one",
+        *(f"u: {number}" for number in range(14)),
+        *said[-2:],
+    ]
+    assert "perdure-postponed-signal-14" in str(link.history)
