@@ -39,6 +39,7 @@ from .sending import (
     Close,
     Delivery,
     SessionRequest,
+    place_for,
     require_id,
     require_readable,
     require_session_id,
@@ -237,7 +238,7 @@ class Session(Generic[T]):
             traceparent=current_traceparent(),
         )
         delivery = await self._delivery(redactor(agent).value(message), agent, settings)
-        async with self._places:
+        async with place_for(self._client, self.id, message), self._places:
             answer = await delivery.deliver(self._patience)
         taken: Taken = answer.value
         if taken.first_run_id:

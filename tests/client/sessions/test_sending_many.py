@@ -19,7 +19,8 @@ from perdure import RunNotFound, SessionError
 from perdure.agents import Agent
 from perdure.client import RunHandle, Session, connect, get_run, session
 from perdure.messages import Message
-from perdure.protocol.session import WhileBusy
+from perdure.protocol.names import SEND
+from perdure.protocol.session import SessionMessage, WhileBusy
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 from perdure.worker import create_worker
@@ -217,20 +218,39 @@ async def _scene(folder: Path) -> AsyncIterator[_Scene]:
             yield scene
 
 
-async def test_large_messages_at_once_are_all_taken(
-    client: Client, task_queue: str, scripted: Callable[[Script], ScriptedModel]
-) -> None:
-    """Temporal ends a workflow whose task records more than 4 MiB, as that of six such updates would."""
+async def test_large_messages_at_once(tmp_path: Path, scripted: Callable[[Script], ScriptedModel]) -> None:
+    """Temporal ends a workflow whose task records more than 4 MiB, as that of six such updates would, unless a server
+    lets them wait. One process sends them one after the other; what others send so is an error that says so.
+    """
     agent = scripted_agent(scripted(lambda request: says("Read.")))
-    texts = [f"{number} {'x' * 800_000}" for number in range(8)]
-    talk = session(client, agent, f"{task_queue}-talk", task_queue=task_queue, patience=60)
-    async with create_worker(client, task_queue=task_queue):
-        await (await talk.send("Read these.")).result()
-    sending = [asyncio.create_task(talk.send(text)) for text in texts]
-    await asyncio.sleep(1)
-    async with create_worker(client, task_queue=task_queue):
-        for id in {run.id for run in await asyncio.gather(*sending)}:
-            await get_run(client, id).result()
-        said = [message.text for message in await talk.messages() if message.role == "user"]
-    assert said[0] == "Read these."
-    assert sorted(said[1:]) == texts
+    texts = [f"{number} {'x' * 800_000}" for number in range(6)]
+    id = task_queue = f"talk-{uuid4()}"
+    async with DevServer(tmp_path / "temporal.db", "history.maxInFlightUpdatePayloads=20971520") as server:
+
+        def send(text: str) -> asyncio.Task[RunHandle]:
+            return asyncio.create_task(session(server.client, agent, id, task_queue=task_queue, patience=60).send(text))
+
+        talk = session(server.client, agent, id, task_queue=task_queue)
+        async with create_worker(server.client, task_queue=task_queue):
+            await (await talk.send("Read these.")).result()
+        sending = [send(text) for text in texts]
+        await asyncio.sleep(0.5)
+        async with create_worker(server.client, task_queue=task_queue):
+            for run_id in {run.id for run in await asyncio.gather(*sending)}:
+                await get_run(server.client, run_id).result()
+            said = [message.text for message in await talk.messages() if message.role == "user"]
+        assert said[0] == "Read these."
+        assert sorted(said[1:]) == texts
+        handle = server.client.get_workflow_handle(id)
+        strangers = [
+            asyncio.create_task(handle.execute_update(SEND, SessionMessage(text=text, id=f"{number}")))
+            for number, text in enumerate(texts)
+        ]
+        last = send("Who was that?")
+        await asyncio.sleep(0.5)
+        async with create_worker(server.client, task_queue=task_queue):
+            with pytest.raises(SessionError, match="more at once than the server takes") as ended:
+                await last
+            assert ended.value.kind == "ended"
+            await asyncio.gather(*strangers, return_exceptions=True)
+            assert (await (await send("Once more.")).result()).output == "Read."
