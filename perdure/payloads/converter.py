@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, ClassVar, Self
+from functools import cached_property, lru_cache
+from operator import is_
+from typing import Any, ClassVar, Self, cast
 
 import zstandard
 from google.protobuf.message import DecodeError
@@ -143,13 +144,16 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
     def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES, *, in_workflow: bool = False) -> None:
         self._from_bytes = from_bytes
         self._in_workflow = in_workflow
+        self._of_workflow: ZstdCodec | None = None
 
     def with_context(self, context: SerializationContext) -> ZstdCodec:
         """Return the codec for the values of one activity, workflow or operation of another service."""
         if isinstance(context, ActivitySerializationContext):
             is_own = context.activity_type is None or context.activity_type.startswith(OWN_ACTIVITIES)
             return self if is_own else _codec(NEVER)
-        return _codec(max(self._from_bytes, MAX_PAYLOAD_BYTES), in_workflow=True)
+        if self._of_workflow is None:
+            self._of_workflow = _codec(max(self._from_bytes, MAX_PAYLOAD_BYTES), in_workflow=True)
+        return self._of_workflow
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         # What `decode` would leave as it is must not be compressed.
@@ -221,18 +225,23 @@ class TolerantConverter(DataConverter):
         The SDK asks for it twenty times an iteration, and makes a copy each time. Of perdure's own parts only the codec
         takes the context, and there are few of it: with these parts, each copy is made once.
         """
-        codec = self.payload_codec
-        if not (type(codec) is ZstdCodec and self.payload_converter_class is SharedPayloadConverter):
+        if self._copies is None:
             return super().with_context(context)
-        if isinstance(self.failure_converter, WithSerializationContext) or self.external_storage is not None:
-            return super().with_context(context)
-        needed = codec.with_context(context)
-        if needed is codec:
+        assert isinstance(self.payload_codec, ZstdCodec)
+        needed = self.payload_codec.with_context(context)
+        if needed is self.payload_codec:
             return self
-        copies: dict[ZstdCodec, Self] = self.__dict__.setdefault("_copies", {})
-        if needed not in copies:
-            copies[needed] = super().with_context(context)
-        return copies[needed]
+        copy = self._copies.get(needed)
+        if copy is None:
+            copy = self._copies[needed] = super().with_context(context)
+        return copy
+
+    @cached_property
+    def _copies(self) -> dict[ZstdCodec, Self] | None:
+        """Those that `with_context` has made, by their codec; None where another part than it takes the context."""
+        is_own = type(self.payload_codec) is ZstdCodec and self.payload_converter_class is SharedPayloadConverter
+        takes_more = isinstance(self.failure_converter, WithSerializationContext) or self.external_storage is not None
+        return {} if is_own and not takes_more else None
 
     async def decode(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Return the values. Raises `ConfigurationError` for one that can't be read here."""
@@ -248,7 +257,18 @@ class TolerantConverter(DataConverter):
         with own_budget():
             return await super().decode_failure(failure)
 
-    # The SDK has no public place for these: a reference to a stored value is read before any codec sees the value.
+    # The SDK has no public place for these. It takes each workflow task through them, and copies what a step gives back
+    # into the task, unless that is the very object that the step was given.
+    async def _encode_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return _changed(payloads, await super()._encode_payload_sequence(payloads))
+
+    async def _external_store_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return _changed(payloads, await super()._external_store_payload_sequence(payloads))
+
+    async def _encode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return _changed(payloads, await super()._encode_reference_payload_sequence(payloads))
+
+    # A reference to a stored value is read before any codec sees the value.
     async def _decode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         return await _each(super()._decode_reference_payload_sequence, payloads)
 
@@ -257,6 +277,12 @@ class TolerantConverter(DataConverter):
 
     async def _decode_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         return await _each(super()._decode_payload_sequence, payloads)
+
+
+def _changed(before: Sequence[Payload], after: list[Payload]) -> list[Payload]:
+    """Return the payloads after a step: the same object where the step has changed none of them."""
+    same = len(before) == len(after) and all(map(is_, before, after))
+    return cast("list[Payload]", before) if same else after
 
 
 Step = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
@@ -268,7 +294,7 @@ async def _each(step: Step, payloads: Sequence[Payload]) -> list[Payload]:
     Raises `OSError`, which may pass: a storage that can't be reached.
     """
     try:
-        return await step(payloads)
+        return _changed(payloads, await step(payloads))
     except OSError:
         raise
     except Exception as error:  # Whatever a stranger's bytes lead to.
