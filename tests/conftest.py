@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -37,6 +38,12 @@ os.environ.update(OPEN.as_environment())
 
 SHORT_RETENTION = ('system.namespaceMinRetentionLocal="1s"', 'history.retentionTimerJitterDuration="0s"')
 """Dynamic configuration of a server that takes a retention of less than an hour, and keeps to it."""
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: no collection of garbage looks through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

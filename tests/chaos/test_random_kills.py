@@ -25,7 +25,7 @@ SECONDS_BETWEEN_KILLS = (1.0, 4.0)
 
 
 def unhurried() -> list[ScriptedReply]:
-    return [reply.model_copy(update={"delay": 0.5}) for reply in conversation() if isinstance(reply, ScriptedReply)]
+    return [reply.model_copy(update={"delay": 0.5}) for reply in conversation(5) if isinstance(reply, ScriptedReply)]
 
 
 @asynccontextmanager

@@ -7,13 +7,16 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from temporalio.client import Client
 
 from perdure.cli.agent_file import scripted_agent
-from perdure.client import start_run
+from perdure.client import get_run, start_run
+from perdure.errors import RunNotFound
 from perdure.prompty.load import load
 from perdure.tools import clear_tools
 from perdure.tools.handlers import load_tools
@@ -70,7 +73,7 @@ async def test_the_refund_is_made_once_a_person_has_approved_it(stage: Stage, sh
     await replay_run(stage.client, run.id)
 
 
-async def test_the_command_of_its_page(shop: ModuleType, cli: Cli) -> None:
+async def test_the_command_of_its_page(shop: ModuleType, cli: Cli, client: Client) -> None:
     with_shop = Cli({**cli.environment, "SHOP_URL": os.environ["SHOP_URL"], "PATH": os.environ["PATH"]}, REPOSITORY)
     command = await with_shop.start(
         *("run", str(EXAMPLE / "help_desk.prompty")),
@@ -78,10 +81,13 @@ async def test_the_command_of_its_page(shop: ModuleType, cli: Cli) -> None:
         *("--id", "help-desk-command", "--task-queue", "help-desk-command"),
     )
 
-    async def approved() -> bool:
-        return (await cli("approve", "help-desk-command", "refund")).code == 0
+    async def waits() -> bool:
+        with suppress(RunNotFound):
+            return bool((await get_run(client, "help-desk-command").status()).pending_approvals)
+        return False
 
-    await wait_for(approved, timeout=60, every=0.2)
+    await wait_for(waits, timeout=60)
+    assert (await cli("approve", "help-desk-command", "refund")).code == 0
     done = await command.finish()
     assert done.code == 0, done.stderr
     assert done.stdout.startswith("Dear Ada, we are sorry.")

@@ -9,12 +9,12 @@ from temporalio.testing import WorkflowEnvironment
 from ..support.cold_workers import check_cold_runs
 
 
-async def test_forty_rounds_over_workers_that_forget_and_die(
+async def test_twenty_rounds_over_workers_that_forget_and_die(
     short_histories: WorkflowEnvironment, tmp_path: Path, task_queue: str
 ) -> None:
     client = short_histories.client
     address = client.service_client.config.target_host
     massacre = await check_cold_runs(
-        client, address, tmp_path, task_queue, rounds=40, seconds=(1.0, 3.0), seed=1, most_kills=5
+        client, address, tmp_path, task_queue, rounds=20, seconds=(0.5, 1.5), seed=1, most_kills=5
     )
     assert massacre.kills >= 3

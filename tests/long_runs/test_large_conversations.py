@@ -35,15 +35,15 @@ def read(text: str = "") -> str:
     return noise(60_000, text)
 
 
-def rounds(count: int) -> list[ScriptedReply]:
-    """So many rounds of two tool calls each, and the answer."""
-    names = [[f"{number}_{index}" for index in range(2)] for number in range(count)]
-    return [*[asks(*[call("read", name, text=name) for name in pair]) for pair in names], says("done")]
+def rounds(count: int, calls: int = 2) -> list[ScriptedReply]:
+    """So many rounds of so many tool calls each, and the answer."""
+    names = [[f"{number}_{index}" for index in range(calls)] for number in range(count)]
+    return [*[asks(*[call("read", name, text=name) for name in each]) for each in names], says("done")]
 
 
 async def test_five_megabytes_give_the_same_bytes_as_a_run_in_process(stage: Stage, scripted: Scripted) -> None:
-    count = 45
-    model, other = scripted(rounds(count)), scripted(rounds(count))
+    count, calls = 15, 6
+    model, other = scripted(rounds(count, calls)), scripted(rounds(count, calls))
     expected = await run_in_process(scripted_agent(other, ["read"]), [read], max_iterations=100)
     async with stage.worker([read]):
         run = await stage.start(scripted_agent(model, ["read"]), max_iterations=100)
@@ -62,7 +62,7 @@ async def test_five_megabytes_give_the_same_bytes_as_a_run_in_process(stage: Sta
     surveyed = [
         (each.finish_reason, len(each.tools)) for each in (await survey(Chain(stage.client, run.id))).iterations
     ]
-    assert surveyed == [*[("tool_calls", 2)] * count, ("stop", 0)]
+    assert surveyed == [*[("tool_calls", calls)] * count, ("stop", 0)]
 
 
 async def test_ten_large_images_in_one_round(roomy_stage: Stage, scripted: Scripted) -> None:

@@ -26,7 +26,7 @@ from .waiting import wait_for
 from .worker_process import WorkerJob
 from .workers import Nursery, count, read_diary
 
-ROUNDS = 5
+ROUNDS = 3
 
 
 class Point(NamedTuple):
@@ -42,11 +42,11 @@ class Point(NamedTuple):
 POINTS = [Point(kind, number) for number in range(1, ROUNDS + 1) for kind in ("model", "tool")]
 
 
-def conversation() -> list[ScriptedReply]:
-    """Five rounds of one model call and one tool, and an answer."""
+def conversation(count: int = ROUNDS) -> list[ScriptedReply]:
+    """So many rounds of one model call and one tool, and an answer."""
     rounds = [
         asks(call("step", f"call_{number}", text=str(number)), text=f"Round {number}.")
-        for number in range(1, ROUNDS + 1)
+        for number in range(1, count + 1)
     ]
     return [*rounds, says("All done.")]
 
