@@ -1,4 +1,4 @@
-"""A model call and a tool call pass through few files, and a page of the documentation names them in order."""
+"""What a run does enters few files; pages of the documentation name those of a model call and of a tool call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from difflib import unified_diff
 from functools import cache
 
@@ -16,37 +16,41 @@ from temporalio.testing import WorkflowEnvironment
 from .house import ROOT, listed
 
 STEP = re.compile(r"^\d+\. `([a-z0-9_/]+\.py)`", re.MULTILINE)
-MAX_FILES = {"model": 31, "tool": 36}
-"""Files that a call enters, at most."""
+MAX_FILES = {"model": 31, "tool": 36, "approval": 49, "start": 47, "turn": 101}
+"""Files that each thing enters, at most: `trace_one_call` says what they are, and from where to where they go."""
 
 each_kind = pytest.mark.parametrize("kind", MAX_FILES)
+PAGES = {"model", "tool"}
+"""Of these, `docs/one-KIND-call.md` names the files, and each is traced by a process of its own."""
+each_page = pytest.mark.parametrize("kind", sorted(PAGES))
 Entered = Callable[[str], Awaitable[list[str]]]
 
 
 @pytest.fixture(scope="module")
 def entered(server: WorkflowEnvironment) -> Entered:
-    """Gives the files that one call enters, as paths in `perdure/`, in the order of their first entry."""
+    """Gives the files that a thing enters, as paths in `perdure/`, in the order of their first entry."""
     address = server.client.service_client.config.target_host
-    tasks: dict[str, asyncio.Task[list[str]]] = {}
+    processes: dict[tuple[str, ...], asyncio.Task[dict[str, list[str]]]] = {}
 
     async def files_of(kind: str) -> list[str]:
-        if kind not in tasks:
-            tasks[kind] = asyncio.create_task(_trace(kind, address))
-        return await tasks[kind]
+        kinds = (kind,) if kind in PAGES else tuple(MAX_FILES.keys() - PAGES)
+        if kinds not in processes:
+            processes[kinds] = asyncio.create_task(_trace(address, kinds))
+        return (await processes[kinds])[kind]
 
     return files_of
 
 
-async def _trace(kind: str, address: str) -> list[str]:
+async def _trace(address: str, kinds: Sequence[str]) -> dict[str, list[str]]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.repository.trace_one_call", kind, address),
+        *(sys.executable, "-m", "tests.repository.trace_one_call", address, *kinds),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )
     stdout, stderr = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0, stderr.decode()
-    return list(json.loads(stdout.splitlines()[-1]))
+    return dict(zip(kinds, map(json.loads, stdout.splitlines()[-len(kinds) :]), strict=True))
 
 
 @cache
@@ -55,19 +59,19 @@ def page_of(kind: str) -> str:
 
 
 @each_kind
-async def test_a_call_enters_few_files(kind: str, entered: Entered) -> None:
+async def test_it_enters_few_files(kind: str, entered: Entered) -> None:
     found = await entered(kind)
     what_to_do = f"{len(found)} files, at most {MAX_FILES[kind]}: put together what is always entered together"
     assert len(found) <= MAX_FILES[kind], listed(what_to_do, found)
 
 
-@each_kind
+@each_page
 async def test_the_page_walks_the_same_way(kind: str, entered: Entered) -> None:
     written, found = STEP.findall(page_of(kind)), await entered(kind)
     difference = unified_diff(written, found, f"docs/one-{kind}-call.md", "what one call enters", n=1, lineterm="")
     assert written == found, "\n".join(["the page's steps are not those of the call:", *difference])
 
 
-@each_kind
+@each_page
 def test_the_page_names_the_bound(kind: str) -> None:
     assert f"at most {MAX_FILES[kind]} files" in page_of(kind)
