@@ -113,6 +113,8 @@ class UnusualResultData(TypedDict, total=False):
     """How many bytes of text the tool returned."""
     isDenied: bool
     """A guardrail or a person has denied the call."""
+    isCancelled: bool
+    """The run was cancelled before the call was executed, or while it was."""
 
 
 class ToolResultData(UnusualResultData):

@@ -186,6 +186,9 @@ DENIED = "denied"
 """The kind of a result that a guardrail or a person has put in the place of the tool's, which is no failure."""
 
 
+CANCELLED_TEXT = "[cancelled]"
+
+
 class ToolResult(BaseModel):
     """What one tool call returned, successful or not (§6.1)."""
 
@@ -219,6 +222,11 @@ class ToolResult(BaseModel):
     def denial(cls, text: str) -> ToolResult:
         """Return the result of a call that was denied; `text` tells the model why."""
         return cls(parts=[TextPart(value=text)], error_kind=DENIED)
+
+    @classmethod
+    def cancellation(cls) -> ToolResult:
+        """Return the result of a call that a cancelled run did not execute, or did not wait for."""
+        return cls.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
 
     @classmethod
     def failure(

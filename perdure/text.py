@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -133,6 +133,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint to append to a message, with the known word that is most like `word`; "" when none is."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
     return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def fault_text(detail: Mapping[str, Any]) -> str:
+    """Return what pydantic says of one fault; where a validator has raised it, the validator's own words alone."""
+    error = detail.get("ctx", {}).get("error")
+    return str(detail["msg"]) if error is None else str(error)
 
 
 _SAFE = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()"

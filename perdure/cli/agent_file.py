@@ -19,7 +19,6 @@ from ..errors import PromptyWarning
 from ..media import described_content
 from ..prompty.check.check import Problem, check
 from ..prompty.load import load
-from ..prompty.migration import FIRST_FORMAT
 from ..text import did_you_mean
 from .console import say
 from .problems import Failure, UsageProblem
@@ -54,7 +53,7 @@ def load_checked(
         # Its key need not be there, for example.
         problems = [each for each in problems if each.severity == "error" or not each.field.startswith("model.")]
     errors = [problem for problem in problems if problem.severity == "error"]
-    old = [problem for problem in problems if problem.message.endswith(FIRST_FORMAT)]
+    old = [problem for problem in problems if problem.is_first_format]
     tell(path, errors if quiet else [problem for problem in problems if problem not in old])
     validate = command_line("validate", str(path))
     if old and not quiet:

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from .._version import __version__
+from ..text import fault_text
 from .completion import choose_server
 
 
@@ -83,6 +84,17 @@ class LazyCommands(TyperGroup):
         """Find the command that the first argument names."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, found and load_command(ENTRIES[str(found.name)]), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a value that an option does not take is reported in plain words. Raises as it does."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as problem:
+            # Typer raises it from pydantic's ValidationError, which is not imported for it here.
+            details: list[Any] = getattr(problem.__cause__, "errors", list)()
+            if details:
+                problem.message = "; ".join(map(fault_text, details))
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""

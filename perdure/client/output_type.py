@@ -16,7 +16,7 @@ from ..errors import ConfigurationError, OutputError
 from ..protocol.outcome import RunResult
 from ..providers.structured import StructuredResult, cast, remember_check
 from ..schema import object_schema
-from ..text import excerpt
+from ..text import excerpt, fault_text
 from ..tools.declaration import property_of
 from ..tools.signature import pydantic_annotation
 
@@ -49,7 +49,7 @@ def _faults(described: Sequence[Property], output_type: Any, value: dict[str, An
     try:
         cast(StructuredResult(present, json.dumps(present)), pydantic_annotation(output_type))
     except ValidationError as error:
-        return [_fault(each) for each in error.errors(include_url=False, include_context=False, include_input=False)]
+        return [_fault(each) for each in error.errors(include_url=False, include_input=False)]
     except Exception as error:  # A validator's own code, which has failed over what the model wrote.
         return [f"$: {type(error).__name__}: {error}"]
     return []
@@ -57,7 +57,7 @@ def _faults(described: Sequence[Property], output_type: Any, value: dict[str, An
 
 def _fault(detail: Any) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
-    return f"${path}: {detail['msg']}"
+    return f"${path}: {fault_text(detail)}"
 
 
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:

@@ -12,7 +12,6 @@ from ..options import RunOptions
 from ..settings.agent_file import called_options
 from .limits import Allowance, ChildEnd
 from .state import LoopState
-from .tool_round import CANCELLED_TEXT
 
 Options = TypeVar("Options", bound=RunOptions)
 _UNSAID = Agent()
@@ -68,6 +67,6 @@ def end_of(result: ToolResult, state: LoopState) -> ChildEnd:
 def failure_result(name: str, error: RunError) -> ToolResult:
     """Return the result of a call whose run has failed, or was cancelled."""
     if isinstance(error, RunCancelled):
-        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+        return ToolResult.cancellation()
     text = f"Error: Tool '{name}' failed: {error.kind}: {error}"
     return ToolResult.failure(text, kind=error.kind)

@@ -191,8 +191,6 @@ def _json(action: dict[str, object]) -> str:
     return json.dumps(action, ensure_ascii=False)
 
 
-CANCELLED_TEXT = "[cancelled]"
-"""The result of a call that a cancelled run did not execute, or did not wait for."""
 MAX_SHOWN_ARGUMENTS = 8 * 1024
 """Characters of edited arguments that the model is told; the event has them whole."""
 
@@ -261,12 +259,12 @@ class ToolRound:
 
     async def _answer(self, call: ToolCall, index: int, calls: int) -> ToolResult:
         if self._effects.cancelled():
-            return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+            return ToolResult.cancellation()
         self._emit("tool_call_start", ToolCallStartData(name=call.name, arguments=call.arguments), call)
         try:
             result = await self._execute(call, await self._admit(call, index, calls))
         except Cancelled:
-            result = ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+            result = ToolResult.cancellation()
         if result.status in ("error", "timeout"):
             self._emit("error", ErrorData(message=result.text), call)
         data = ToolResultData(name=call.name, result=result.text)
@@ -274,6 +272,8 @@ class ToolRound:
             data |= {"isShortened": True, "size": result.size}
         if result.is_denied:
             data |= {"isDenied": True}
+        if result.status == "cancelled":
+            data |= {"isCancelled": True}
         self._emit("tool_result", data, call)
         return result
 

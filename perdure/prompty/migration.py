@@ -80,10 +80,6 @@ _BESIDE = frozenset({"name", "description", "default", "required", "title", "exa
 _TO_METADATA = ("authors", "tags", "version")
 
 
-FIRST_FORMAT = "(the first format of .prompty files)"
-"""What the text of each note ends with."""
-
-
 def refuse_promptflow(data: Mapping[str, Any], fail: Callable[[LoadError, Place], object]) -> None:
     """Tell `fail` of keys that promptflow alone gives a meaning, in its dialect of the first format."""
     model = data.get("model")
@@ -148,7 +144,7 @@ class Migration:
         self._note(old, f"is now `{dotted_path(new)}`{more}")
 
     def _note(self, old: Place, text: str) -> None:
-        self.notes.append(Note(old, f"`{dotted_path(old)}` {text} {FIRST_FORMAT}"))
+        self.notes.append(Note(old, f"`{dotted_path(old)}` {text} (the first format of .prompty files)"))
 
     def _model(self, model: Mapping[str, Any], asset: dict[str, Any]) -> dict[str, Any]:
         present = dict(model)

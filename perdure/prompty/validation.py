@@ -12,7 +12,7 @@ from ..agents import Agent, EnvReference, LoadedAgent
 from ..arguments import Place
 from ..declared_tools import ToolPolicy
 from ..settings.values import unknown
-from ..text import did_you_mean
+from ..text import did_you_mean, fault_text
 from .portable import is_secret_key
 from .references import FromEnvironment, is_unset
 from .shorthands import last_name, map_strings, maps_in, pointer, strings
@@ -86,7 +86,7 @@ def _explain(detail: ErrorDetails, place: Place) -> str:
         known = [word.strip("'") for word in detail["ctx"]["expected"].replace(" or ", ", ").split(", ")]
         return f"expected {detail['ctx']['expected']}{found}{did_you_mean(str(detail['input']), known)}"
     expected = _EXPECTED.get(detail["type"].partition("_")[0])
-    return f"expected {expected}{found}" if expected else f"{detail['msg']}{found}"
+    return f"expected {expected}{found}" if expected else f"{fault_text(detail)}{found}"
 
 
 def _name_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:

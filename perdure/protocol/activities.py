@@ -10,7 +10,6 @@ from pydantic import Field
 from ..agents import Agent
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
-from ..loop.tool_round import CANCELLED_TEXT
 from ..messages import Exchanged, JsonObject, Message, ToolResult
 from ..tool_calls import ToolRequest
 from .run import Lineage, RecordedOptions, TurnOf
@@ -209,4 +208,4 @@ def ended_unseen(name: str, *, was_started: bool) -> ToolResult:
     """Return the result of a call that the cancelled run did not wait for: it was lost, or no worker has started it."""
     if was_started:
         return lost_tool(name, status="cancelled")
-    return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+    return ToolResult.cancellation()

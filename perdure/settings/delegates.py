@@ -12,7 +12,7 @@ from ..agents import Agent, loaded_from
 from ..declared_tools import MAX_CONTEXT, Connection, CustomTool, McpTool, PromptyTool, Property, Tool, ToolPolicy
 from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
-from ..text import did_you_mean
+from ..text import did_you_mean, fault_text
 from .agent_file import context_messages, settings_of
 from .child_agents import DELEGATE, SUFFIX, TASK
 
@@ -117,7 +117,7 @@ def _why(where: str, error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         known = [to_camel(name) for name in _Entry.model_fields]
         return f"is unknown{did_you_mean(where, known)}. Expected {', '.join(known)}"
-    text = error["msg"].removeprefix("Value error, ")
+    text = fault_text(error)
     # Of what may be a secret, and of the whole entry, nothing is shown.
     shown = f"{error['input']!r:.80}: " if where in _SHOWN else ""
     return _EXPECTED.get(where) or f"{shown}{text[:1].lower() if shown else text[:1]}{text[1:]}"

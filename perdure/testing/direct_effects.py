@@ -24,7 +24,6 @@ from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails,
 from ..loop.effects import Calling, Cancelled, Effects
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.state import LoopState
-from ..loop.tool_round import CANCELLED_TEXT
 from ..loop.verdicts import checked_verdict
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
@@ -238,7 +237,7 @@ class DirectEffects(Effects):
         try:
             return self.results.add(request, await self.waits.until(execution, grace=self.options.cancel_grace))
         except Cancelled:
-            return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+            return ToolResult.cancellation()
 
     def _report(self, progress: ToolProgress) -> None:
         self._deliver("tool_progress", progress_data(progress))

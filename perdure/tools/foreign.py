@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from ..declared_tools import CustomTool, Node, Property, Tool
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..schema import object_schema
-from ..text import did_you_mean
+from ..text import did_you_mean, fault_text
 from ..tool_calls import ChildWorkflow, Execution, ForeignActivity
 from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
 from .signature import InvalidArguments
@@ -166,7 +166,7 @@ def _sentence(problem: Any) -> str:
     place = ".".join(["options", *map(str, problem["loc"])])
     if problem["type"] == "missing":
         return f"{place} is missing"
-    text = problem["msg"].removeprefix("Value error, ")
+    text = fault_text(problem)
     return f"{place} is {problem['input']!r:.100}: {text[:1].lower()}{text[1:]}"
 
 

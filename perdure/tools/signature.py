@@ -15,6 +15,7 @@ import typing_extensions
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
+from ..text import fault_text
 from .context import ToolContext
 
 MISSING = inspect.Parameter.empty
@@ -78,7 +79,7 @@ class ToolSignature:
             try:
                 fitted[name] = _convert(own[name], arguments[name])
             except ValidationError as error:
-                details = error.errors(include_url=False, include_context=False)
+                details = error.errors(include_url=False)
                 (unfit if name in hidden else problems).extend(_problem(name, detail) for detail in details)
         if problems:
             raise InvalidArguments(problems)
@@ -182,7 +183,8 @@ def _convert(parameter: FunctionParameter, value: Any) -> Any:
 
 def _problem(name: str, detail: Any) -> str:
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
-    return f"'{name}{place}': {detail['msg'][0].lower()}{detail['msg'][1:]}"
+    text = fault_text(detail)
+    return f"'{name}{place}': {text[:1].lower()}{text[1:]}"
 
 
 def pydantic_annotation(annotation: Any) -> Any:

@@ -23,7 +23,6 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ActivityCancellationType, ChildWorkflowHandle, ParentClosePolicy
 
 from ..loop.effects import Cancelled
-from ..loop.tool_round import CANCELLED_TEXT
 from ..messages import ToolResult
 from ..options import MIN_SECONDS
 from ..protocol import activities
@@ -89,7 +88,7 @@ def activity_failure(
     if isinstance(cause, TemporalTimeoutError):
         return _timeout_of(name, called, cause, seconds)
     if isinstance(cause, CancelledError) and cancelled:
-        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+        return ToolResult.cancellation()
     return _failure_of(name, f"the activity {called.activity!r}", cause or error)
 
 
@@ -104,7 +103,7 @@ def child_failure(
         text = f"timed out after {over_after:g} seconds; {what} was cancelled"
         return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
     if isinstance(cause, CancelledError) and cancelled:
-        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+        return ToolResult.cancellation()
     if isinstance(cause, TemporalTimeoutError):
         limit = called.execution_timeout or called.run_timeout
         text = f"{what} timed out{f' after {limit:g} seconds' if limit else ''}; {UNKNOWN_EFFECT}"
@@ -266,7 +265,7 @@ class ForeignCall:
             return child_failure(name, called, error, limit if is_over else None, self.state.cancelled)
         except Cancelled:
             if not is_over:
-                return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+                return ToolResult.cancellation()
             text = (
                 f"timed out after {limit:g} seconds; the workflow {handle.id!r} was asked to end, and has not ended yet"
             )

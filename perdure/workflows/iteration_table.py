@@ -10,7 +10,6 @@ from reprlib import Repr
 from typing import Any, Literal
 
 from ..events import LogEntry
-from ..loop.tool_round import CANCELLED_TEXT
 from ..messages import JsonObject, ModelReply
 from ..text import code, excerpt, format_usd, link, one_line, url_chars, url_part, visible
 
@@ -70,13 +69,13 @@ class CallLine:
     outcome: str = ""
     """How it ended, as Markdown."""
 
-    def end(self, result: str, time: float, *, is_denied: bool = False) -> None:
+    def end(self, result: str, time: float, *, is_denied: bool = False, is_cancelled: bool = False) -> None:
         """Note the result."""
         took = duration(time - self.began)
         if self.problem is not None:
             why = self.problem.removeprefix(f"Error: Tool '{self.name}' failed: ")
             self.mark, self.outcome = "✗", f"{took}: {code(why, 120)}"
-        elif result == CANCELLED_TEXT:
+        elif is_cancelled:
             self.mark, self.outcome = "✗", "cancelled"
         elif is_denied:
             self.mark, self.outcome = "✗", code(result, 120)
@@ -197,7 +196,8 @@ class IterationTable:
             case "error":
                 call.problem = excerpt(data["message"], 400)
             case "tool_result":
-                call.end(data["result"], entry.time, is_denied=data.get("isDenied", False))
+                kinds = {"is_denied": data.get("isDenied", False), "is_cancelled": data.get("isCancelled", False)}
+                call.end(data["result"], entry.time, **kinds)
 
 
 def _fitting_rows(rows: list[str]) -> list[str]:

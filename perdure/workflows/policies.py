@@ -10,7 +10,6 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from ..errors import ConfigurationError, ModelError, ModelErrorKind
-from ..loop.tool_round import CANCELLED_TEXT
 from ..messages import ToolResult
 from ..protocol.activities import (
     CONFIGURATION_ERROR,
@@ -139,7 +138,7 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
     cause = error.cause
     prefix = f"Error: Tool '{name}' failed:"
     if isinstance(cause, CancelledError):
-        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+        return ToolResult.cancellation()
     if timed_out(error):
         text = f"{prefix} timed out after {timeout:g} seconds"
         return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)

@@ -10,7 +10,6 @@ from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
 from ..loop.limits import Allowance, ChildEnd
-from ..loop.tool_round import CANCELLED_TEXT
 from ..messages import ToolResult
 from ..protocol import activities
 from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
@@ -121,7 +120,7 @@ class ToolRuns:
         if await wait_until_done(handle, lambda: self._state.cancelled, grace=grace, why=why):
             return await handle
         await give_up(handle)
-        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+        return ToolResult.cancellation()
 
 
 def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:

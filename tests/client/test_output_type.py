@@ -46,7 +46,7 @@ class Strict(BaseModel):
 
 WRONG = says('{"city": "Paris", "degrees": -100, "note": null}')
 RIGHT = says('{"city": "PARIS", "degrees": 20, "note": null}')
-TOLD = "- $.city: Value error, write it in capitals\n- $.degrees: Input should be greater than or equal to -90\n"
+TOLD = "- $.city: write it in capitals\n- $.degrees: Input should be greater than or equal to -90\n"
 
 
 async def test_invoke_agent_tells_the_model(client: Client) -> None:

@@ -180,7 +180,7 @@ async def test_a_tool_that_outlasts_its_grace_period_is_given_up(grace: float) -
     await cancelled(stage)
     assert grace <= time.monotonic() - started < 2
     assert (stage.results(), ended) == (["[cancelled]"], ["told"])
-    assert stage.data("tool_result") == [{"name": "work", "result": "[cancelled]"}]
+    assert stage.data("tool_result") == [{"name": "work", "result": "[cancelled]", "isCancelled": True}]
 
 
 async def test_a_plain_tool_in_its_thread_is_given_up_after_the_grace_period() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +32,8 @@ class Problem:
     """The place in the frontmatter, such as `model.options.topP`; "" for the body and for the whole file."""
     message: str
     severity: Literal["error", "warning"]
+    is_first_format: bool = False
+    """Whether it is a property of the first format of `.prompty` files, which is read as the present one."""
 
 
 def check(
@@ -67,7 +69,7 @@ def _problems(written: WrittenAsset, folder: Path, roots: Roots, also: Iterable[
     if written.data.get("model") is None:
         yield _problem(written, (), warning((), "no `model` is named"))
     for note in found.notes:
-        yield _problem(written, note.place, warning(note.place, note.text))
+        yield replace(_problem(written, note.place, warning(note.place, note.text)), is_first_format=True)
     for finding in unresolved:
         yield _problem(written, finding.place, finding)
     further = (finding for find in also for finding in find(asset, folder))
