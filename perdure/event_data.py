@@ -123,7 +123,12 @@ class ToolResultData(UnusualResultData):
     """As the model reads it."""
 
 
-class StatusData(TypedDict):
+class StatusReason(TypedDict, total=False):
+    reason: str
+    """Why a model call is made again: what its last attempt failed of."""
+
+
+class StatusData(StatusReason):
     message: str
 
 

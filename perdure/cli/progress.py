@@ -110,6 +110,11 @@ def _message(data: Mapping[str, Any]) -> str:
     return f"  {data.get('message', '')}"
 
 
+def _status(data: Mapping[str, Any]) -> str:
+    reason = one_line(str(data.get("reason") or ""), 200)
+    return f"{_message(data)} {reason}".rstrip()
+
+
 _LINES: dict[str, tuple[Tone, Callable[[Mapping[str, Any]], str]]] = {
     "llm_complete": ("faint", _usage),
     "cost_warning": ("strong", lambda data: f"  {describe_warning(data)}"),
@@ -120,7 +125,7 @@ _LINES: dict[str, tuple[Tone, Callable[[Mapping[str, Any]], str]]] = {
     "progress": ("faint", lambda data: f"    {describe_step(data)}"),
     "child_started": ("faint", lambda data: f"    run {data['run_id']}"),
     "tool_result": ("faint", _result),
-    "status": ("faint", _message),
+    "status": ("faint", _status),
     "error": ("bad", _message),
     "compaction_complete": (
         "faint",

@@ -226,7 +226,8 @@ class EventLines:
             yield self._message(event, "yellow")
 
     def _message(self, event: RunEvent, style: str) -> Line:
-        text = visible(str(event.data.get("message", "")))
+        reason = one_line(str(event.data.get("reason", "")), 200)
+        text = visible(f"{event.data.get('message', '')} {reason}".rstrip())
         return Line(Text(f"{indent(self._under_way.depth(event.run_id))}{text}", style=style), is_cut=False)
 
     def _compaction(self, event: RunEvent) -> Iterator[Line]:

@@ -159,15 +159,15 @@ class ModelCalls:
         for warning in reply.warnings:
             self._emit_status(warning)
 
-    def _emit_status(self, text: str) -> None:
-        self._emit("status", StatusData(message=text))
+    def _emit_status(self, text: str, reason: str = "") -> None:
+        self._emit("status", StatusData(message=text, reason=reason) if reason else StatusData(message=text))
 
 
 async def call_with_retry(
     attempt_call: Callable[[], Awaitable[ModelReply]],
     effects: Effects,
     options: RunOptions,
-    status: Callable[[str], None],
+    status: Callable[[str, str], None],
     deadline: float | None = None,
     *,
     has_others: bool = False,
@@ -186,7 +186,7 @@ async def call_with_retry(
         except ModelError as error:
             retries = retries or Retries(effects, options, has_others=has_others)
             delay, text = retries.next_wait(error)
-            status(text)
+            status(text, error.account)
             left = delay if deadline is None else max(0.0, deadline - effects.now())
             await effects.sleep(min(delay, left), "model retry")
             if effects.cancelled():

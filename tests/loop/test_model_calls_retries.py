@@ -24,6 +24,7 @@ async def test_a_failure_that_may_pass_is_tried_again(kind: str) -> None:
         "LLM call failed, retrying (attempt 2/3)...",
         "LLM call failed, retrying (attempt 3/3)...",
     ]
+    assert [data["reason"] for data in stage.data("status")] == ["it broke", "it broke"]
     assert stage.seen[0] == stage.seen[1] == stage.seen[2]
 
 
