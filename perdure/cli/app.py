@@ -73,6 +73,21 @@ GROUPS = {
 ENTRIES = {entry.name: entry for entries in GROUPS.values() for entry in entries}
 
 
+class PlainCommand(TyperCommand):
+    """A command that reports a value that an option does not take in plain words."""
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """Read the command line, as `TyperCommand` does. Raises what it raises."""
+        try:
+            return super().make_context(*arguments, **settings)
+        except typer.BadParameter as problem:
+            # Typer raises it from pydantic's ValidationError, which is not imported for it here.
+            details: list[Any] = getattr(problem.__cause__, "errors", list)()
+            if details:
+                problem.message = "; ".join(map(fault_text, details))
+            raise
+
+
 class LazyCommands(TyperGroup):
     """Knows the names and helps of all commands, and imports the one that is typed."""
 
@@ -84,17 +99,6 @@ class LazyCommands(TyperGroup):
         """Find the command that the first argument names."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, found and load_command(ENTRIES[str(found.name)]), rest
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; a value that an option does not take is reported in plain words. Raises as it does."""
-        try:
-            return super().invoke(ctx)
-        except typer.BadParameter as problem:
-            # Typer raises it from pydantic's ValidationError, which is not imported for it here.
-            details: list[Any] = getattr(problem.__cause__, "errors", list)()
-            if details:
-                problem.message = "; ".join(map(fault_text, details))
-            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""
@@ -112,7 +116,7 @@ def load_command(entry: Entry) -> Any:
     if isinstance(function, typer.Typer):
         return get_command(function)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(entry.name, cls=getattr(function, "command_class", None))(function)
+    single.command(entry.name, cls=getattr(function, "command_class", PlainCommand))(function)
     return get_command(single)
 
 

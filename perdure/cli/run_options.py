@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from typer.core import TyperCommand
 
 from ..options import RunOptions
+from .app import PlainCommand
 from .command import FORMAT_VARIABLE, LEVEL_VARIABLE
 from .completion import open_run_ids, run_ids, session_ids
 from .problems import UsageProblem
@@ -30,7 +30,7 @@ DEFAULT_QUEUE = "perdure"
 _CHOSEN = "perdure.run_options"
 
 
-class CommandWithRunOptions(TyperCommand):
+class CommandWithRunOptions(PlainCommand):
     """Command that has, beside its own options, one for each field of `RunOptions`.
 
     The model is read when the command's parameters are: `perdure --help` does without it.

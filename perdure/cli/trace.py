@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 from opentelemetry.sdk.trace import ReadableSpan
-from typer.core import TyperCommand
 
 from ..private_files import make_private_folder, write_private
 from ..text import count_of
@@ -23,6 +22,7 @@ from ..trace.html import to_html
 from ..trace.otlp import to_otlp_json, write_tracy
 from ..trace.text import lines
 from . import run_options as options
+from .app import PlainCommand
 from .command import execute, use_command_class
 from .console import answer, say, waiting_shown
 from .problems import Failure, UsageProblem
@@ -35,11 +35,11 @@ _AN_ADDRESS = re.compile(r"://|^(localhost|[\w-]+(\.[\w-]+)+):\d+(/|$)")
 """A URL, or what was meant as one: a host and a port."""
 
 
-class CommandThatSends(TyperCommand):
+class CommandThatSends(PlainCommand):
     """Takes `--send` with and without a URL after it."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """As `TyperCommand.parse_args`."""
+        """As `PlainCommand.parse_args`."""
         followed = zip(args, [*args[1:], ""], strict=True)
         completed = [
             f"--send={BY_ENVIRONMENT}" if word == "--send" and not _AN_ADDRESS.search(next_word) else word

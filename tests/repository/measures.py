@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -123,12 +124,24 @@ def imports_in_functions_of_cli() -> tuple[list[str], int]:
     return places, 0
 
 
+def mentions_of_other_systems() -> tuple[list[str], int]:
+    """Mentions of KAOS and Octopus outside `interop`, which holds what is theirs."""
+    return [
+        f"{_shown(path)}:{number} {name}"
+        for path in modules().values()
+        if not path.is_relative_to(PACKAGE / "interop")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for name in re.findall(r"kaos|octopus", line, re.IGNORECASE)
+    ], 0
+
+
 MEASURES = (
     Measure("files-above-400-lines", 0, long_files, "give one of the things in it a file of its own"),
     Measure("modules-with-one-importer", 0.24, modules_with_one_importer, "put the small ones into their importers"),
     Measure("participles", 0.01, participles, "say what the function does (a verb) or returns (a noun)"),
     Measure("docstrings", 0.20, docstrings, "begin with a verb, or with the noun for what is returned"),
     Measure("classes-of-one-name", 0.005, classes_of_one_name, "let the second one take its room's name"),
+    Measure("mentions-of-other-systems", 86, mentions_of_other_systems, "put what is another system's into interop"),
     Measure("imports-in-cli-functions", 28, imports_in_functions_of_cli, "import at the top of the file"),
 )
 
