@@ -12,7 +12,7 @@ from ..agents import Agent
 from ..argument_types import options_of
 from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS, RunOptions
-from .foreign import KAOS_USUAL, kaos_context_messages, kaos_environment, read_kaos, read_octopus
+from .foreign import SYSTEMS, TOOLS_IN_TEXT, system_of
 from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
 
 OF_THE_START = frozenset({"raw", "turn", "stream", "guardrails", "compactor", "missing_tool_grace"})
@@ -86,15 +86,15 @@ def session_settings(agent: Agent) -> SessionSettings:
 
 
 def context_messages(agent: Agent, environment: Mapping[str, str] = _NOT_SAID) -> int:
-    """Return how many messages of the conversation an agent that this one calls is told of, after KAOS's rules.
+    """Return how many messages of the conversation an agent that this one calls is told of.
 
     Raises as `options_for` does.
     """
     settings = settings_of(agent)
     if settings.context_messages is not None:
         return settings.context_messages
-    with_variable = _of_environment(lambda: kaos_context_messages(environment))
-    return int(with_variable)
+    system = system_of(settings.system or TOOLS_IN_TEXT)
+    return _of_environment(lambda: system.context_messages(environment))
 
 
 def settings_of(agent: Agent) -> Settings:
@@ -129,19 +129,21 @@ def _require_none(settings: Settings) -> None:
 
 def _read(metadata: Mapping[str, Any] | None, session: SessionSettings) -> Settings:
     settings, blocks = Settings(), metadata or {}
-    both = [name for name in ("octopus", "kaos") if name in blocks]
-    if len(both) > 1:
-        settings.refuse(("metadata", both[1]), "the agent has settings of Octopus too: expected those of one system")
+    found = [name for name in SYSTEMS if name in blocks]
+    if len(found) > 1:
+        text = f"the agent has settings of {system_of(found[0]).title} too: expected those of one system"
+        settings.refuse(("metadata", found[1]), text)
         return settings
-    for name, read in (("octopus", read_octopus), ("kaos", read_kaos)):
-        if name in blocks:
-            read(blocks[name] if blocks[name] is not None else {}, ("metadata", name), settings)
+    for name in found:
+        settings.system = name
+        value = blocks[name] if blocks[name] is not None else {}
+        read_map(value, ("metadata", name), system_of(name).readers(settings), settings)
     if blocks.get("perdure") is not None:
         _read_own(blocks["perdure"], settings, session)
     if settings.chosen.get("tool_protocol", "native") != "native":
-        settings.is_kaos = settings.is_kaos or not settings.is_octopus
-    if settings.is_kaos:
-        settings.usual.update(KAOS_USUAL)
+        settings.system = settings.system or TOOLS_IN_TEXT
+    if settings.system:
+        settings.usual.update(system_of(settings.system).usual)
     return settings
 
 
@@ -194,7 +196,8 @@ def _read_session(value: object, place: Place, settings: Settings, session: Sess
 
 
 def _environment(settings: Settings, environment: Mapping[str, str]) -> dict[str, Any]:
-    return _of_environment(lambda: kaos_environment(environment)) if settings.is_kaos else {}
+    name = settings.system
+    return _of_environment(lambda: system_of(name).options(environment)) if name else {}
 
 
 Found = TypeVar("Found")

@@ -1,4 +1,4 @@
-"""Agents that an agent delegates to: those of `metadata.perdure.agents`, and those of a KAOS environment."""
+"""Agents that an agent delegates to: those of `metadata.perdure.agents`, and peers that the environment names."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..options import MAX_SECONDS, MIN_SECONDS
 from ..text import did_you_mean, fault_text
 from .agent_file import context_messages, settings_of
 from .child_agents import DELEGATE, SUFFIX, TASK
+from .foreign import system_of
 
 REMOTE = "delegate"
 """The kind of the tools that delegate to remote agents."""
@@ -34,7 +35,7 @@ class _Entry(BaseModel):
     """Of its file; else it is elsewhere, at `url`."""
     url: str | None = None
     card_url: str | None = None
-    """The same, by the name that KAOS has for it."""
+    """The same, by the name that peers of other systems have for it."""
     description: str | None = None
     protocol: Literal["auto", "a2a", "openai"] = "auto"
     model: str | None = None
@@ -61,15 +62,15 @@ def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES)
     """Copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; itself without any.
 
     Such a tool takes a task, which is said to the agent of that name. The environment may say how much of the
-    conversation goes along, of an agent of KAOS. Raises LoadError for an entry that is wrong, and ConfigurationError
-    for an environment variable.
+    conversation goes along, where its system has peers. Raises LoadError for an entry that is wrong, and
+    ConfigurationError for an environment variable.
     """
     entries = list(_entries(agent))
     if not entries:
         return agent
     tools = list(agent.tools or ())
     known = {tool.name for tool in tools}
-    usual = context_messages(agent, environment) if settings_of(agent).is_kaos else None
+    usual = context_messages(agent, environment) if _has_peers(agent) else None
     new = [_delegate(entry, usual if entry.context is None else entry.context) for entry in entries]
     for tool in new:
         if tool.name in known:
@@ -182,18 +183,23 @@ def as_started(agent: Agent, environment: Mapping[str, str]) -> Agent:
 
 
 def with_peers(agent: Agent, environment: Mapping[str, str]) -> Agent:
-    """Return a copy of a KAOS agent that also has what the environment names; any other agent itself.
+    """Return a copy of an agent whose system has peers that also has those of the environment; any other itself.
 
     An agent or a tool that the file has under the same name stays as it is. Raises ConfigurationError, which names
     the variable, and LoadError as `settings_of` does.
     """
-    if not any(environment.get(name) for name in (SUB_AGENTS, PEERS, MCP_SERVERS)) or not settings_of(agent).is_kaos:
+    if not any(environment.get(name) for name in (SUB_AGENTS, PEERS, MCP_SERVERS)) or not _has_peers(agent):
         return agent
     known = {tool.name for tool in agent.tools or ()}
     servers: list[Tool] = [tool for tool in _servers(environment) if tool.name not in known]
     copy = agent.model_copy(update={"tools": [*(agent.tools or []), *servers] or None})
     peers = [{"name": name, "cardUrl": url} for name, url in _peers(environment)]
     return _with_entries(copy, peers) if peers else copy
+
+
+def _has_peers(agent: Agent) -> bool:
+    system = settings_of(agent).system
+    return system is not None and system_of(system).has_peers
 
 
 def _with_entries(agent: Agent, peers: list[dict[str, Any]]) -> Agent:

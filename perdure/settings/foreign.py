@@ -1,171 +1,52 @@
-"""The settings of agents that come from Octopus or KAOS, by the names that those have for them. Pure."""
+"""Other systems whose names for settings agents' files may use, in `metadata.NAME`: `perdure.interop` has them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, cast
 
-from .values import CHARS_PER_TOKEN, Place, Settings, option_value, read_map, whole_number
-
-OCTOPUS_LIMIT_TEXT = "I was unable to complete this task within the allowed steps."
-KAOS_LIMIT_TEXT = "Reached maximum reasoning steps ({max_iterations})"
-KAOS_CONTEXT_MESSAGES = 6
-KAOS_MAX_STEPS = "AGENTIC_LOOP_MAX_STEPS"
-"""The environment variable that stands for `max_steps`, where an agent's file does not say it."""
-KAOS_CONTEXT_LIMIT = "MEMORY_CONTEXT_LIMIT"
-
-OCTOPUS_USUAL: Mapping[str, Any] = MappingProxyType(
-    {
-        "max_iterations": 10,
-        "tool_timeout": 30.0,
-        "parallel_tool_calls": True,
-        "max_result": 2000 * CHARS_PER_TOKEN,
-        "on_limit": "partial",
-        "limit_message": OCTOPUS_LIMIT_TEXT,
-        "cancel_grace": 0.0,
-        "trim_to": 1.0,
-    }
-)
-KAOS_USUAL: Mapping[str, Any] = MappingProxyType(
-    {
-        "max_iterations": 5,
-        "on_limit": "partial",
-        "limit_message": KAOS_LIMIT_TEXT,
-        "progress": True,
-        "tool_protocol": "json",
-    }
-)
-
-PRUNING = "PruningStrategy"
-TRUNCATOR = "ToolResultTruncator"
-_STRATEGIES: Mapping[str, str] = MappingProxyType(
-    {
-        "FIFO": "",
-        "Summarize": "what is dropped is summarised by a compactor, which a worker has and a run names "
-        "(RunOptions.compactor, --compactor): leave this setting out and name one",
-        "SlidingWindow": "the conversation is kept within a size, not within a number of messages: expected FIFO, "
-        "with MaxWorkingMemoryTokens and MinHistoryMessages",
-    }
-)
-_TOOL_PROTOCOLS: Mapping[str, str] = MappingProxyType({"auto": "auto", "native": "native", "string": "json"})
+from .values import Place, Settings
 
 Reader = Callable[[Any, Place], None]
 
 
-def read_octopus(value: object, place: Place, settings: Settings) -> None:
-    """Read the settings of an Octopus agent into `settings`; what is wrong is noted there."""
-    settings.is_octopus = True
-    settings.usual.update(OCTOPUS_USUAL)
-    read_map(value, place, octopus_readers(settings), settings)
+class System(ABC):
+    """One other system."""
+
+    title: ClassVar[str]
+    """Its name for people."""
+    usual: ClassVar[Mapping[str, Any]]
+    """The options of its agents' runs, where nobody says otherwise."""
+    has_peers: ClassVar[bool] = False
+    """Whether its agents delegate to others, which the environment names."""
+
+    @abstractmethod
+    def readers(self, settings: Settings) -> dict[str, Reader]:
+        """Return what reads each of its settings, by its name, into `settings`."""
+
+    def options(self, environment: Mapping[str, str]) -> dict[str, Any]:
+        """Return the options that the environment sets. Raises ValueError, which names the variable."""
+        return {}
+
+    def context_messages(self, environment: Mapping[str, str]) -> int:
+        """Return how many messages a called agent is told, where the file does not say. Raises ValueError."""
+        return 0
 
 
-def octopus_readers(settings: Settings) -> dict[str, Reader]:
-    """Return what reads each of them, by its name, into `settings`."""
-    option = partial(_option, settings)
-    return {
-        "MaxToolIterations": option("max_iterations"),
-        "ToolTimeoutSeconds": option("tool_timeout"),
-        "ParallelToolExecution": option("parallel_tool_calls"),
-        TRUNCATOR: partial(_truncator, settings),
-        "MaxWorkingMemoryTokens": option("context_budget", in_tokens=True),
-        "MinHistoryMessages": partial(_history_messages, settings),
-        PRUNING: partial(_read_pruning, settings),
-        "mcpServers": _tools,
-    }
+SYSTEMS: Mapping[str, str] = MappingProxyType(
+    {"octopus": "perdure.interop.settings:OctopusSettings", "kaos": "perdure.interop.settings:KaosSettings"}
+)
+"""Key in an agent's metadata → module and class; imported for an agent that comes from there."""
+TOOLS_IN_TEXT = "kaos"
+"""The system whose agents write tool calls into their text: one that does so, and names no system, is taken for one."""
 
 
-def _tools(value: object, place: Place) -> None:
-    """Not an option of runs: the agent has these servers among its tools since it was loaded."""
-
-
-def _truncator(settings: Settings, value: object, place: Place) -> None:
-    """A number of tokens, or a map that has one."""
-    read = _option(settings, "max_result", in_tokens=True)
-    if isinstance(value, Mapping):
-        read_map(value, place, {"maxTokens": read}, settings)
-    else:
-        read(value, place)
-
-
-def _history_messages(settings: Settings, value: object, place: Place) -> None:
-    """Two are always sent."""
-    settings.choose(place, "keep_messages", max(2, whole_number(value, least=0)))
-
-
-def _read_pruning(settings: Settings, value: object, place: Place) -> None:
-    if (why := _STRATEGIES.get(str(value))) is None:
-        raise ValueError(f"{value!r:.80}: expected {', '.join(_STRATEGIES)}")
-    if why:
-        raise ValueError(f"{value}: {why}")
-
-
-def read_kaos(value: object, place: Place, settings: Settings) -> None:
-    """Read the settings of a KAOS agent into `settings`; what is wrong is noted there."""
-    settings.is_kaos = True
-    read_map(value, place, _kaos_readers(settings), settings)
-
-
-def _kaos_readers(settings: Settings) -> dict[str, Reader]:
-    steps = _option(settings, "max_iterations")
-    context = partial(_context_messages, settings)
-    return {
-        "max_steps": steps,
-        "reasoningLoopMaxSteps": steps,
-        "memory_context_limit": context,
-        "memory": partial(_memory, settings),
-        "toolCallMode": partial(_tool_call_mode, settings),
-        "tool_call_mode": partial(_tool_call_mode, settings),
-    }
-
-
-def _tool_call_mode(settings: Settings, value: object, place: Place) -> None:
-    if (protocol := _TOOL_PROTOCOLS.get(str(value))) is None:
-        raise ValueError(f"{value!r:.80}: expected {', '.join(_TOOL_PROTOCOLS)}")
-    settings.choose(place, "tool_protocol", protocol)
-
-
-def _context_messages(settings: Settings, value: object, place: Place) -> None:
-    settings.context_messages = whole_number(value, least=0)
-
-
-def _memory(settings: Settings, value: object, place: Place) -> None:
-    """Of the five settings there, one means something here: a session keeps all that it was told."""
-
-    def ignore(value: object, place: Place) -> None:
-        settings.warn(place, "has no effect: a session keeps all of its events, as long as the server keeps its runs")
-
-    ignored = dict.fromkeys(("enabled", "type", "maxSessions", "maxSessionEvents"), ignore)
-    read_map(value, place, {"contextLimit": partial(_context_messages, settings), **ignored}, settings)
-
-
-def kaos_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the environment sets of a KAOS agent's options. Raises ValueError, which names the variable."""
-    written = environment.get(KAOS_MAX_STEPS, "").strip()
-    return {"max_iterations": _of_variable(KAOS_MAX_STEPS, written, least=1)} if written else {}
-
-
-def kaos_context_messages(environment: Mapping[str, str]) -> int:
-    """Return how many messages a called agent is told, where the file does not say. Raises ValueError."""
-    written = environment.get(KAOS_CONTEXT_LIMIT, "").strip()
-    return _of_variable(KAOS_CONTEXT_LIMIT, written, least=0) if written else KAOS_CONTEXT_MESSAGES
-
-
-def _of_variable(name: str, value: str, *, least: int) -> int:
-    try:
-        return whole_number(value, least=least)
-    except ValueError as error:
-        raise ValueError(f"environment variable {name}: {error}") from None
-
-
-def _option(settings: Settings, name: str, *, in_tokens: bool = False) -> Reader:
-    """Sets a field of `RunOptions`; one that two names set is refused, unless they say the same."""
-
-    def read(value: object, place: Place) -> None:
-        found = option_value(name, whole_number(value) * CHARS_PER_TOKEN if in_tokens else value)
-        if settings.chosen.get(name, found) != found:
-            raise ValueError(f"{value!r:.80}: another setting there says {settings.chosen[name]!r} of the same")
-        settings.chosen[name] = found
-
-    return read
+@cache
+def system_of(name: str) -> System:
+    """Return the system of that key. Raises KeyError where there is none."""
+    module, _, attribute = SYSTEMS[name].partition(":")
+    return cast(System, getattr(import_module(module), attribute)())

@@ -36,8 +36,8 @@ class Settings:
     """Fields of `RunOptions` that it sets."""
     usual: dict[str, Any] = field(default_factory=dict)
     """Those that follow from the system that it comes from, where nobody says otherwise."""
-    is_kaos: bool = False
-    is_octopus: bool = False
+    system: str | None = None
+    """The key of that system, one of `foreign.SYSTEMS`."""
     context_messages: int | None = None
     """How many messages a called agent is told of the conversation; None where the file does not say."""
     problems: list[SettingProblem] = field(default_factory=list)

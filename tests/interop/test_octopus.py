@@ -12,10 +12,10 @@ import pytest
 
 from perdure.errors import ExecuteError, RunError
 from perdure.interop.octopus import OctopusEvent, agent_response, octopus_events, sse_frame
+from perdure.interop.settings import OctopusSettings
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
 from perdure.settings.agent_file import options_for
-from perdure.settings.foreign import octopus_readers
 from perdure.settings.values import Settings
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
@@ -98,5 +98,5 @@ def test_the_file_of_the_page(tmp_path: Path) -> None:
     assert [problem for problem in check(tmp_path / "hr.prompty") if problem.severity == "error"] == []
     options = options_for(load(tmp_path / "hr.prompty", defer_environment=True))
     assert (options.max_iterations, options.tool_timeout, options.context_budget) == (8, 20.0, 600_000)
-    for setting in octopus_readers(Settings()):
+    for setting in OctopusSettings().readers(Settings()):
         assert f"| `{setting}` |" in page

@@ -141,7 +141,7 @@ MEASURES = (
     Measure("participles", 0.01, participles, "say what the function does (a verb) or returns (a noun)"),
     Measure("docstrings", 0.20, docstrings, "begin with a verb, or with the noun for what is returned"),
     Measure("classes-of-one-name", 0.005, classes_of_one_name, "let the second one take its room's name"),
-    Measure("mentions-of-other-systems", 86, mentions_of_other_systems, "put what is another system's into interop"),
+    Measure("mentions-of-other-systems", 32, mentions_of_other_systems, "put what is another system's into interop"),
     Measure("imports-in-cli-functions", 28, imports_in_functions_of_cli, "import at the top of the file"),
 )
 
