@@ -18,7 +18,17 @@ from pathlib import Path
 
 from benchmarks.stage import ROOT, Process, run, stage
 
-MEASURES = {"time": "ms per iteration", "rate": "runs per second", "wire": "ms per call of 400 KB", "memory": "MB"}
+MEASURES = {
+    "time": "ms per iteration",
+    "time cpu": "ms of the worker's CPU per iteration",
+    "rate": "runs per second",
+    "rate cpu": "ms of the worker's CPU per iteration of short runs",
+    "wide": "ms per call of 50 at a time",
+    "wide cpu": "ms of the worker's CPU per call of 50 at a time",
+    "wire": "ms per call of 400 KB",
+    "memory": "MB",
+}
+ORDER = "time", "rate", "wide", "wire"
 REST_SECONDS = 0.5
 RESAMPLES = 4000
 
@@ -48,7 +58,10 @@ class Side:
         return (await self._process.stdout.readline()).decode().strip()
 
     async def measure(self, what: str) -> None:
-        self.values[what].append(float(await self.ask(what)))
+        value, *cpu = (await self.ask(what)).split()
+        self.values[what].append(float(value))
+        if f"{what} cpu" in self.values:
+            self.values[f"{what} cpu"].append(float(cpu[0]))
 
     async def stop(self) -> None:
         assert self._process.stdin is not None
@@ -64,7 +77,7 @@ async def main(other: Path, pairs: int) -> None:
             await side.start(server.address, model.first_line)
             await side.ask("time")
         for pair in range(pairs):
-            for what in ("time", "rate", "wire"):
+            for what in ORDER:
                 for side in sides if pair % 2 == 0 else sides[::-1]:
                     await asyncio.sleep(REST_SECONDS)
                     await side.measure(what)
@@ -81,7 +94,7 @@ def _line(what: str, unit: str, ours: Sequence[float], theirs: Sequence[float]) 
     ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
     low, high = _interval(ratios)
     medians = f"{statistics.median(ours):.2f} against {statistics.median(theirs):.2f} {unit}"
-    return f"{what:7} {statistics.median(ratios):.3f}  [{low:.3f} to {high:.3f}]  {medians}, {len(ratios)} pairs"
+    return f"{what:8} {statistics.median(ratios):.3f}  [{low:.3f} to {high:.3f}]  {medians}, {len(ratios)} pairs"
 
 
 def _interval(ratios: Sequence[float]) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from perdure.client import connect, start_run
 from perdure.worker import create_worker, tune_process
 
 ITERATIONS, RUNS, SHORT, CALLS = 100, 40, 3, 30
+WIDE, WIDE_ROUNDS = 50, 4
 QUEUE = f"compared-{uuid.uuid4()}"
 
 
@@ -57,9 +58,9 @@ class Caller:
     async def begin(self) -> None:
         self._client = await connect(self._address)
 
-    async def run(self, rounds: int) -> None:
-        messages = [Message.system(f"rounds={rounds} calls=1"), Message.user("Go on.")]
-        options = RunOptions(max_iterations=rounds + 1)
+    async def run(self, rounds: int, calls: int = 1) -> None:
+        messages = [Message.system(f"rounds={rounds} calls={calls}"), Message.user("Go on.")]
+        options = RunOptions(max_iterations=rounds + 1, parallel_tool_calls=calls > 1)
         handle = await start_run(
             self._client, self._agent, messages=messages, task_queue=QUEUE, options=options, id=str(uuid.uuid4())
         )
@@ -74,6 +75,9 @@ class Caller:
 
         return RUNS / (await _milliseconds(all_at_once) / 1000)
 
+    async def wide(self) -> float:
+        return await _milliseconds(lambda: self.run(WIDE_ROUNDS, WIDE)) / (WIDE_ROUNDS * WIDE)
+
     async def wire(self) -> float:
         async def calls() -> None:
             for _ in range(CALLS):
@@ -86,6 +90,16 @@ async def _milliseconds(work: Callable[[], Awaitable[None]]) -> float:
     started = time.perf_counter()
     await work()
     return (time.perf_counter() - started) * 1000
+
+
+UNITS = {"time": ITERATIONS, "rate": RUNS * SHORT, "wide": WIDE_ROUNDS * WIDE}
+"""How many iterations or calls a measure takes, for the worker's CPU time of each."""
+TICKS_PER_MS = os.sysconf("SC_CLK_TCK") / 1000
+
+
+def _cpu_milliseconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_MS
 
 
 def _peak_megabytes(pid: int) -> float:
@@ -112,7 +126,9 @@ async def answer(address: str, endpoint: str, worker: int) -> None:
             case "memory":
                 print(_peak_megabytes(worker), flush=True)
             case what:
-                print(await getattr(caller, what)(), flush=True)
+                before = _cpu_milliseconds(worker)
+                value = await getattr(caller, what)()
+                print(value, (_cpu_milliseconds(worker) - before) / UNITS.get(what, 1), flush=True)
 
 
 if __name__ == "__main__":
