@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import logging.config
 import os
@@ -17,12 +18,11 @@ from typer.core import TyperCommand
 
 from ..text import visible
 from . import console
+from .console import FORMAT_VARIABLE, LEVEL_VARIABLE
 from .problems import DONE, INTERRUPTED, UsageProblem
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["text", "json"]
-LEVEL_VARIABLE = "PERDURE_LOG_LEVEL"
-FORMAT_VARIABLE = "PERDURE_LOG_FORMAT"
 ABOUT = ("run", "tool", "call", "attempt")
 """What a record may say beside its text: which run, tool, call and attempt its line is about."""
 
@@ -157,8 +157,11 @@ def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = Fals
     that is not possible.
 
     A service logs for its operator, begun and ended runs included; other commands tell their user themselves what they
-    do, and log errors.
+    do, and log errors. From here on, the garbage collector looks at what is made, not at what was imported.
     """
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     try:
         configure("info" if is_service else "error", metrics=metrics)
         code = asyncio.run(_until_sigterm(command, DONE if is_service else INTERRUPTED))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import typer
@@ -17,6 +15,9 @@ from ..text import count_of, format_usd, one_line, visible, visible_json
 
 if TYPE_CHECKING:
     from ..protocol.outcome import RunResult
+
+LEVEL_VARIABLE = "PERDURE_LOG_LEVEL"
+FORMAT_VARIABLE = "PERDURE_LOG_FORMAT"
 
 Tone = Literal["plain", "faint", "good", "bad", "call", "strong"]
 
@@ -213,25 +214,3 @@ def short_call(name: str, arguments: Any, limit: int = 200) -> str:
         return f"{one_line(name)}({one_line(to_json(arguments, indent=None), limit)})"
     pairs = ", ".join(f"{key}={to_json(value, indent=None)}" for key, value in arguments.items())
     return f"{one_line(name)}({one_line(pairs, limit)})"
-
-
-class _Teller(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        say(record.getMessage(), "strong")
-
-
-@contextmanager
-def waiting_shown() -> Iterator[None]:
-    """Within it, a line on stderr says when the server stops to answer, and one when it answers again."""
-    from ..client.reading.watch import logger
-
-    teller, before = _Teller(), (logger.level, logger.propagate)
-    logger.addHandler(teller)
-    logger.setLevel(logging.WARNING)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(teller)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]

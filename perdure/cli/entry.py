@@ -16,7 +16,7 @@ from .console import give_stdout_back, say
 from .problems import FAILED, INTERRUPTED, explain
 
 
-def main() -> NoReturn:
+def run_and_exit() -> NoReturn:
     """Run the command that was typed, then end the process without shutting the interpreter down.
 
     Threads of the Temporal SDK may crash the interpreter while it shuts down, after all work is done. Nothing is lost

@@ -22,10 +22,9 @@ from .console import (
     describe_provider_tool,
     describe_warning,
     to_json,
-    waiting_shown,
 )
 from .problems import UsageProblem
-from .recorded_run import open_run
+from .recorded_run import open_run, waiting_shown
 
 
 def events(

@@ -17,10 +17,10 @@ from ..events import RunEvent
 from ..history.link import read_input
 from ..protocol.outcome import RunResult
 from .ask_person import Detached, Menu, asker_of, menu_on_interrupt
-from .console import answer, answers_beside_says, describe_spending, say, waiting_shown
+from .console import answer, answers_beside_says, describe_spending, say
 from .problems import DONE, FAILED, INTERRUPTED
 from .progress import Progress
-from .recorded_run import read_recorded
+from .recorded_run import read_recorded, waiting_shown
 from .run_options import option_name
 from .server_connection import ServerConnection
 from .terminal import Terminal, open_terminal

@@ -17,12 +17,12 @@ from ..text import count_of, format_usd, one_line
 from . import run_options as options
 from .ask_person import local_time, times
 from .command import execute
-from .console import answer, describe_call, say, to_json, waiting_shown
+from .console import answer, describe_call, say, to_json
 from .follow import follow as follow_run
 from .follow import follow_to_the_end
 from .ls import tell_encrypted
 from .problems import DONE, FAILED
-from .recorded_run import open_run, read_recorded
+from .recorded_run import open_run, read_recorded, waiting_shown
 from .server_connection import CommandMemo, ServerConnection, read_memo
 from .show import failure_of
 from .worker_inside import waiting_text

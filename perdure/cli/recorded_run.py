@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecutionDescription
@@ -11,6 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..client import RunHandle, get_run, session
 from ..client.embedded.server import VARIABLE, days_kept
+from ..client.reading.watch import logger
 from ..commands import shell_word
 from ..history.link import not_a_run, read_input
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
@@ -88,3 +90,23 @@ async def read_recorded(client: Client, run_id: str) -> ExistingRun:
     if input.session and not memo.has_code:
         memo = await read_memo(await client.get_workflow_handle(input.session.session).describe())
     return ExistingRun(description, input, memo)
+
+
+class _Teller(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage(), "strong")
+
+
+@contextmanager
+def waiting_shown() -> Iterator[None]:
+    """Within it, a line on stderr says when the server stops to answer, and one when it answers again."""
+    teller, before = _Teller(), (logger.level, logger.propagate)
+    logger.addHandler(teller)
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(teller)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]

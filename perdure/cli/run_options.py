@@ -18,8 +18,8 @@ from pydantic.fields import FieldInfo
 
 from ..options import RunOptions
 from .app import PlainCommand
-from .command import FORMAT_VARIABLE, LEVEL_VARIABLE
 from .completion import open_run_ids, run_ids, session_ids
+from .console import FORMAT_VARIABLE, LEVEL_VARIABLE
 from .problems import UsageProblem
 
 BY_CODE = ("guardrails", "compactor")

@@ -33,10 +33,9 @@ from .console import (
     describe_seconds,
     describe_usage,
     short_call,
-    waiting_shown,
 )
 from .ls import tell_encrypted
-from .recorded_run import open_run
+from .recorded_run import open_run, waiting_shown
 from .server_connection import ServerConnection
 
 _MARKS = {"success": "✓", "open": "…"}

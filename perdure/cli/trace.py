@@ -24,9 +24,9 @@ from ..trace.text import lines
 from . import run_options as options
 from .app import PlainCommand
 from .command import execute, use_command_class
-from .console import answer, say, waiting_shown
+from .console import answer, say
 from .problems import Failure, UsageProblem
-from .recorded_run import open_run
+from .recorded_run import open_run, waiting_shown
 from .trace_tree import print_tree
 
 BY_ENVIRONMENT = "-"

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..declared_tools import ToolPolicy
 from ..prompty.check.check import Problem, check
-from ..prompty.prepare import prepare
-from ..providers.registry import to_request
-from ..tool_calls import ToolSpec
-from ..tools.declaration import completed_declaration
-from ..tools.inventory import with_policy
-from ..tools.kind import Asking
 from . import run_options as options
-from .agent_file import load_agent, read_inputs, require_file, tell
+from .agent_file import require_file, tell
 from .console import answer, say
 from .problems import FAILED
 from .surroundings import beyond_limits, declarations_by, further_checks, specification_findings
@@ -46,53 +38,21 @@ def validate(
     functions = load_user_code(tools or ()).tools
     compared = [declarations_by(functions)] if tools else []
     problems = check(agent_file, also=[*further_checks(functions), *compared, specification_findings, beyond_limits])
-    request = None
+    request, specs = None, []
     if strict:
         problems = [replace(problem, severity="error") for problem in problems]
     has_error = any(problem.severity == "error" for problem in problems)
     if show_request and not has_error:
-        request = _request(agent_file, inputs or [], inputs_json, functions)
-    specs = _specs(agent_file, inputs or [], inputs_json, functions) if request is not None else []
+        from .first_request import first_request, tool_specs  # brings providers, and all that executes tools
+
+        request = first_request(agent_file, inputs or [], inputs_json, functions)
+        specs = tool_specs(agent_file, inputs or [], inputs_json, functions)
     if as_json:
         answer({"problems": [_as_dict(problem) for problem in problems], "request": request, "tools": specs})
     else:
         _print(agent_file, problems, request, specs)
     if has_error:
         raise typer.Exit(FAILED)
-
-
-def _request(
-    agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
-) -> dict[str, Any]:
-    """Return the keyword arguments of a run's first model call, as the provider's SDK gets them."""
-    agent = load_agent(agent_file)
-    found = [
-        completed_declaration(tool, functions[tool.name]) if tool.name in functions else tool
-        for tool in agent.tools or ()
-    ]
-    agent = agent.model_copy(update={"tools": found or None})
-    return to_request(agent, prepare(agent, read_inputs(agent, pairs, inputs_json)))
-
-
-def _specs(
-    agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
-) -> list[dict[str, Any]]:
-    """Return how calls of each tool are executed, as far as file, function and kind say: others are not asked."""
-    from ..tools.dispatch import ToolBox  # with all that executes tools; only --show-request needs it
-
-    agent = load_agent(agent_file)
-    asking = Asking(agent, read_inputs(agent, pairs, inputs_json))
-    found = asyncio.run(ToolBox(functions).inventory(asking, may_ask=False))
-    known = {spec.name for spec in found.tools}
-    fields = {"name", *ToolPolicy.model_fields, "needs_approval", "approval_check"}
-    specs = [spec.model_dump(include=fields) for spec in found.tools]
-    for tool in agent.tools or []:
-        if tool.name in known or not (tool.name in found.missing or tool.name in found.unasked):
-            continue
-        spec = with_policy(ToolSpec(name=tool.name), tool.perdure, is_function=False)
-        said = {"name", "needs_approval", *(tool.perdure.model_fields_set if tool.perdure else ())}
-        specs.append(spec.model_dump(include=fields & said if tool.name in found.unasked else fields))
-    return specs
 
 
 def _print(

@@ -50,6 +50,7 @@ class _Plain(NamedTuple):
 
 Target = AzureTarget | _Plain
 _lock = Lock()
+_imported: set[str] = set()
 _known_connections: dict[str, Any] = {}
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = WeakKeyDictionary()
 
@@ -77,6 +78,17 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
 def is_without_key(client: Any) -> bool:
     """Return whether a client of perdure's sends a placeholder in the place of a key."""
     return getattr(client, "api_key", None) == NO_KEY
+
+
+async def load_sdk(sdk: SdkNames) -> None:
+    """Import the SDK in a thread: that takes seconds on a busy machine, and heartbeats must go on.
+
+    Raises ImportError when the SDK is not installed.
+    """
+    # sys.modules would not do: it also holds modules whose import has only begun.
+    if sdk.module not in _imported:
+        await asyncio.to_thread(import_module, sdk.module)
+        _imported.add(sdk.module)
 
 
 async def close_clients() -> None:

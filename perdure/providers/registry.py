@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal, NamedTuple
 
@@ -11,10 +12,7 @@ from ..agents import DEFAULT_PROVIDER, PROVIDERS_GROUP, Agent
 from ..errors import ConfigurationError, InvokerError, LoadError, UnsupportedMediaError
 from ..messages import Message, ToolCall, ToolResult
 from ..text import did_you_mean, valid_json
-from .anthropic import AnthropicMessages
 from .base import Provider
-from .openai_chat import OpenAIChat
-from .openai_responses import OpenAIResponses
 from .tool_call_text import kind_problem, sendable_parts
 
 ENTRY_POINT_GROUP = PROVIDERS_GROUP
@@ -23,28 +21,14 @@ ProviderFactory = Callable[[str, str], Provider]
 """Takes the provider's key and the API type; raises ValueError when the provider has no such API."""
 
 
-def _openai(key: str, api_type: str) -> Provider:
-    match api_type:
-        case "chat":
-            return OpenAIChat(key)
-        case "responses":
-            return OpenAIResponses(key)
-    raise _unsupported_api(api_type)
-
-
-def _anthropic(key: str, api_type: str) -> Provider:
-    if api_type != "chat":
-        raise _unsupported_api(api_type)
-    return AnthropicMessages(key)
-
-
-PROVIDERS: dict[str, ProviderFactory] = {
-    "openai": _openai,
-    "azure": _openai,
-    "foundry": _openai,
-    "anthropic": _anthropic,
+_OPENAI = {"chat": ".openai_chat:OpenAIChat", "responses": ".openai_responses:OpenAIResponses"}
+PROVIDERS: Mapping[str, Mapping[str, str]] = {
+    "openai": _OPENAI,
+    "azure": _OPENAI,
+    "foundry": _OPENAI,
+    "anthropic": {"chat": ".anthropic:AnthropicMessages"},
 }
-"""Those that come with perdure, by key."""
+"""Those that come with perdure: key → API type → module and class, imported when it is used."""
 
 
 def provider_for(
@@ -65,8 +49,19 @@ def provider_for(
 
 @lru_cache(maxsize=256)
 def _provider(key: str, api_type: str) -> Provider | None:
-    factory = PROVIDERS.get(key) or _installed_factory(key)
+    if key in PROVIDERS:
+        module, _, name = _home(key, api_type).partition(":")
+        make: Callable[[str], Provider] = getattr(import_module(module, __package__), name)
+        return make(key)
+    factory = _installed_factory(key)
     return factory(key, api_type) if factory else None
+
+
+def _home(key: str, api_type: str) -> str:
+    """Return where the class of one that comes with perdure is. Raises ValueError for an API that it does not have."""
+    if api_type not in PROVIDERS[key]:
+        raise ValueError(f"Unsupported API type: {api_type}")
+    return PROVIDERS[key][api_type]
 
 
 def _installed_factory(key: str) -> ProviderFactory | None:
@@ -74,10 +69,6 @@ def _installed_factory(key: str) -> ProviderFactory | None:
         factory: ProviderFactory = entry_point.load()
         return factory
     return None
-
-
-def _unsupported_api(api_type: str) -> ValueError:
-    return ValueError(f"Unsupported API type: {api_type}")
 
 
 _API_TYPES = ("chat", "responses")
@@ -156,7 +147,11 @@ def _known_providers() -> list[str]:
 
 
 def _find(provider: str, api_type: str) -> None:
-    provider_for(Agent(), provider=provider, api_type=api_type)
+    """Raises ValueError for an API that the provider does not have. What comes with perdure is not imported for it."""
+    if provider in PROVIDERS:
+        _home(provider, api_type)
+    else:
+        provider_for(Agent(), provider=provider, api_type=api_type)
 
 
 def _unsupported_here(provider: str, api_type: str) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any
 
 from ..worker_limits import is_listed, server_in
-
-_imported: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -75,16 +71,6 @@ class SdkNames:
     """Further arguments of the client."""
     is_azure: bool = False
     """Whether the servers are Azure's, which have a client of their own and know Entra ID."""
-
-    async def load(self) -> None:
-        """Imports the SDK in a thread: that takes seconds on a busy machine, and heartbeats must go on.
-
-        Raises ImportError when the SDK is not installed.
-        """
-        # sys.modules would not do: it also holds modules whose import has only begun.
-        if self.module not in _imported:
-            await asyncio.to_thread(import_module, self.module)
-            _imported.add(self.module)
 
     def is_own(self, endpoint: str | None) -> bool:
         """Return whether the endpoint is the provider's, or the owner's: what the SDK reads of the environment is for

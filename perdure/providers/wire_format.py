@@ -25,7 +25,7 @@ from .base import (
     declared_provider_tools,
     offered_functions,
 )
-from .clients import client_for, is_without_key
+from .clients import client_for, is_without_key, load_sdk
 from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json_excerpt, short_word
 from .sdk_call import SdkCall
 from .sdks import SdkNames
@@ -180,7 +180,7 @@ class WireFormat(Provider):
         stream: bool = False,
         max_bytes: int = DEFAULT_ANSWER_BYTES,
     ) -> dict[str, Any]:
-        await self.sdk.load()
+        await load_sdk(self.sdk)
         client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
         call = SdkCall(self.sdk, client, self.path, timeout, self.key, self.expected, self._require_answer, max_bytes)
         try:

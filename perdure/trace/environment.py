@@ -14,15 +14,13 @@ from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-
 from ..errors import ConfigurationError
 from ..redaction import redact
 from ..tools.threads import end_in_thread
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
@@ -175,6 +173,8 @@ def send(spans: Sequence[ReadableSpan], endpoint: str | None = None) -> str:
 
 
 def _export(exporter: SpanExporter, spans: Sequence[ReadableSpan], url: str, said: _ExporterLog) -> None:
+    from opentelemetry.sdk.trace.export import SpanExportResult  # a worker imports this module, and sends no trace
+
     for start in range(0, len(spans), BATCH):
         if exporter.export(spans[start : start + BATCH]) is not SpanExportResult.SUCCESS:
             raise DeliveryError(_delivery_text(url, said, start, len(spans)))

@@ -52,7 +52,28 @@ def test_packages_load_lazily(code: str) -> None:
 
 def test_help_loads_no_sdk() -> None:
     code = "from perdure.cli.entry import run\nassert run(['--help']) == 0"
-    assert loaded_after(code, "temporalio", "openai", "anthropic", "pydantic", "yaml", "jinja2", "rich") == []
+    assert (
+        loaded_after(code, "temporalio", "openai", "anthropic", "pydantic", "yaml", "jinja2", "rich", "logging") == []
+    )
+
+
+def test_a_file_is_checked_without_what_executes_it() -> None:
+    file = ROOT / "examples" / "code_reader" / "code_reader.prompty"
+    code = f"from perdure.cli.entry import run\nassert run(['validate', {str(file)!r}]) == 0"
+    unused = ("asyncio", "temporalio", "openai", "anthropic", "httpx2", "jsonschema", "opentelemetry", "rich")
+    assert loaded_after(code, *unused, "perdure.providers.clients", "perdure.tools.inventory") == []
+
+
+def test_runs_are_listed_without_what_executes_them() -> None:
+    unused = ("openai", "anthropic", "yaml", "jinja2", "jsonschema", "opentelemetry", "rich")
+    assert (
+        loaded_after("import perdure.cli.ls", *unused, "perdure.workflows", "perdure.tools", "temporalio.worker") == []
+    )
+
+
+def test_a_worker_begins_without_what_few_runs_need() -> None:
+    unused = ("openai", "anthropic", "mcp", "a2a", "openapi_spec_validator", "opentelemetry", "rich", "sqlite3")
+    assert loaded_after("import perdure.cli.worker", *unused, "perdure.testing") == []
 
 
 def test_the_command_line_does_not_need_the_scripted_model() -> None:

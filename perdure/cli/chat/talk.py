@@ -22,8 +22,9 @@ from ...protocol.session import WhileBusy
 from ...text import count_of, did_you_mean, format_usd, one_line
 from ..ask_person import local_time, this_user
 from ..completion import word_of
-from ..console import describe_seconds, in_columns, keep_stdout_for_answers, say, waiting_shown
+from ..console import describe_seconds, in_columns, keep_stdout_for_answers, say
 from ..problems import DONE, explain
+from ..recorded_run import waiting_shown
 from .open import Opened
 from .screen import Screen, open_screen, write
 from .turns import Following, first_messages, last_part, whole

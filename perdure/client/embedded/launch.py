@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -101,6 +100,8 @@ async def has_database(client: Client, database: Path) -> bool:
 
 def _cluster_records(database: Path) -> bytes:
     """Return what Temporal has written about the cluster; nothing where it has not written it yet."""
+    import sqlite3  # only who starts a server looks into its database
+
     try:
         connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     except sqlite3.Error:
