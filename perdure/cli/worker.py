@@ -99,7 +99,6 @@ def worker(
     It polls the task queue and executes its runs. When it ends, running tools get --grace seconds to finish. Agents may
     use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV, …_HOSTS, …_KINDS): perdure docs worker-limits.
     """
-    pass
     rates = _rates(rate or ())
     allowed = {"commands": allow_commands, "env": allow_env, "hosts": allow_hosts, "kinds": allow_kinds}
     limits = WorkerLimits.from_environment().with_names(allowed)

@@ -26,6 +26,7 @@ from ..activities.inventory import checked_rates, permit
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import has_dynamic
+from ..agents import Agent
 from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
 from ..guardrails import Compactor, Guardrails
@@ -35,6 +36,7 @@ from ..protocol.activities import STREAM_SECONDS
 from ..protocol.run import rate_queue
 from ..providers.clients import close_clients, tls_context
 from ..providers.prices import Prices, PriceSource, load_list
+from ..providers.registry import provider_for
 from ..tools.dispatch import ToolBox
 from ..tools.kind import ToolKind
 from ..tools.signature import is_async
@@ -122,6 +124,7 @@ def import_likely() -> None:
     try:
         for module in likely_sdks():
             import_module(module)
+            provider_for(Agent(), provider=module, api_type="chat")  # perdure's own part
         tls_context()
         load_list()
         # The first use of a network library imports its part for asyncio.
