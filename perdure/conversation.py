@@ -14,7 +14,7 @@ from hashlib import blake2b
 from json import dumps
 from typing import Annotated, Literal, Protocol
 
-from pydantic import Field, TypeAdapter
+from pydantic import FailFast, Field, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 
 from .messages import Exchanged, Message, TextPart
@@ -94,11 +94,15 @@ def batches(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]
     return found
 
 
+_Messages = Annotated[list[Message], FailFast()]
+"""Anybody may send what is to be read as operations: to find each of a hundred thousand errors takes seconds."""
+
+
 class Append(Exchanged):
     """Add messages at the end."""
 
     op: Literal["append"] = "append"
-    messages: list[Message]
+    messages: _Messages
 
 
 class Trim(Exchanged):
@@ -114,7 +118,7 @@ class Rewrite(Exchanged):
     """Replace the whole list, as an input guardrail's rewrite does (§13.4)."""
 
     op: Literal["rewrite"] = "rewrite"
-    messages: list[Message]
+    messages: _Messages
     is_view: bool = Field(default=False, exclude_if=operator.not_)
     """Whether this only tells what several changes have led to: what was said before stays said."""
 
@@ -123,7 +127,7 @@ class Instruct(Exchanged):
     """Replace the system messages at the beginning, as a session does whose agent has changed."""
 
     op: Literal["instruct"] = "instruct"
-    messages: list[Message]
+    messages: _Messages
 
 
 Operation = Annotated[Append | Trim | Rewrite | Instruct, Field(discriminator="op")]
@@ -181,7 +185,7 @@ class ConversationRef(Exchanged):
     version: int
     digest: str
     """Of the conversation at `version`: a chain over the seed and every operation since."""
-    operations: list[Operation] = []
+    operations: Annotated[list[Operation], FailFast()] = []
 
 
 class DigestMismatchError(Exception):

@@ -274,7 +274,7 @@ def read_decision(arguments: Sequence[Any], received: Received) -> CallApproval:
     try:
         (value,) = arguments
         return CallApproval.model_validate(value)
-    except ValueError as error:
+    except ValueError:
         raise refusal(
             "unreadable", f"expected one object with call_id and approved, got {one_line(repr(arguments))}"
-        ) from error
+        ) from None

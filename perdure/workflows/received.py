@@ -25,7 +25,7 @@ POSTPONED_BYTES = 512 * 1024
 commands."""
 MAX_POSTPONED_BYTES = 32 * 1024 * 1024
 """More than a turn adds to a conversation."""
-MAX_WEIGHT_ALONE = 3 * MAX_READ_WEIGHT
+MAX_WEIGHT_ALONE = MAX_READ_WEIGHT * 3 // 2
 """Of a value that a workflow task reads alone."""
 PAUSE_SECONDS = 0.01
 """Between two tasks that read what was postponed."""
@@ -42,7 +42,9 @@ class Received:
     with another one. On a replay nothing is weighed: what has no marker was read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, part_bytes: int = 0) -> None:
+        """`part_bytes` are what each part of a value counts beside what it takes to read it."""
+        self._part_bytes = part_bytes
         self._signals = 0
         self._count = 0
         self._task = -1
@@ -106,7 +108,7 @@ class Received:
         could read it. What a validator has accepted is read, whatever it weighs.
         """
         if workflow.unsafe.is_read_only() and not self._has_room_for(arguments):
-            if _weight_of(arguments, MAX_READ_WEIGHT) > MAX_READ_WEIGHT:
+            if self._weight_of(arguments, MAX_READ_WEIGHT) > MAX_READ_WEIGHT:
                 raise refused("unreadable", "the value has too many parts to be read: send less")
             raise refused("crowded", "there is too much to read at once: send it again later")
         try:
@@ -127,7 +129,7 @@ class Received:
         waiting = sum(size for size, _ in self._postponed)
         if waiting + _bytes_in(arguments) > MAX_POSTPONED_BYTES:
             return True
-        return _weight_of(arguments, MAX_WEIGHT_ALONE) > MAX_WEIGHT_ALONE
+        return self._weight_of(arguments, MAX_WEIGHT_ALONE) > MAX_WEIGHT_ALONE
 
     def _is_postponed(self, arguments: Sequence[Any]) -> bool:
         if not workflow.unsafe.is_replaying() and unread_in(arguments):
@@ -158,10 +160,13 @@ class Received:
         size = _bytes_in(arguments)
         if size > self._left or not size:
             return not size
-        weight = _weight_of(arguments, self._left)
+        weight = self._weight_of(arguments, self._left)
         has_room = weight <= self._left
         self._left -= weight if has_room else size // 2  # To weigh it has taken time, too.
         return has_room
+
+    def _weight_of(self, arguments: Sequence[Any], limit: int) -> int:
+        return sum(reading_weight_of(payload, limit, self._part_bytes) for payload in _unparsed(arguments))
 
 
 def _is_recorded(patch: str, happens: Callable[[], bool]) -> bool:
@@ -180,10 +185,6 @@ def _unparsed(arguments: Sequence[Any]) -> list[Payload]:
 
 def _bytes_in(arguments: Sequence[Any]) -> int:
     return sum(payload.ByteSize() for payload in _unparsed(arguments))
-
-
-def _weight_of(arguments: Sequence[Any], limit: int) -> int:
-    return sum(reading_weight_of(payload, limit) for payload in _unparsed(arguments))
 
 
 def _parse(arguments: Sequence[Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -12,7 +13,7 @@ from temporalio.api.common.v1 import Payload
 from perdure.client import get_run, session
 from perdure.errors import ApprovalError, RunCancelled
 from perdure.payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
-from perdure.protocol.names import APPROVAL, HAND_OVER, NOTE, STEER
+from perdure.protocol.names import APPROVAL, HAND_OVER, NOTE, SEND, STEER
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
@@ -41,6 +42,11 @@ FLOODS = {
     "of a fitting form": [in_json(b'{"text":"a","further":' + repeated(b"1,").data + b"}")],
     "two values each": [repeated(b"[],"), in_json(b"1")],
 }
+
+
+def _appended(message: dict[str, Any], count: int) -> dict[str, Any]:
+    operation = {"op": "append", "messages": [message] * count}
+    return {"version": 1, "base": 0, "digest": "", "operations": [operation]}
 
 
 async def decide(stage: Stage, id: str) -> None:
@@ -123,3 +129,43 @@ async def test_a_session_reads_messages_after_what_strangers_send(
         assert [message.text[:2] for message in await talk.messages() if message.role == "user"] == ["Re", '""']
     assert "TMPRL1101" not in caplog.text
     assert not await failed_tasks(stage.client.get_workflow_handle(talk.id))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (SEND, {"text": "a", "id": "1", "setup": {"agent": {"name": "a"}, "messages": [{}] * 160_000}}),
+        (SEND, {"text": "a", "id": "1", "setup": {"agent": {"name": "a", "tools": [1] * 400_000}}}),
+        (HAND_OVER, {"turn": 2, "reference": _appended({}, 160_000)}),
+        (HAND_OVER, {"turn": 2, "reference": _appended({"role": "user"}, 90_000)}),
+    ],
+    ids=["messages", "tools", "wrong parts", "parts"],
+)
+async def test_what_takes_long_to_check_hinders_no_session(
+    stage: Stage, scripted: Scripted, name: str, value: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = scripted_agent(scripted(lambda request: says("Read.")))
+    talk = session(stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue, patience=30)
+    junk = in_json(json.dumps(value, separators=(",", ":")).encode())
+    async with stage.worker():
+        await (await talk.send("Read this.")).result()
+        if name == SEND:
+            assert "too many parts" in await send_update(stage.client, talk.id, name, junk)
+        else:
+            await send_signal(stage.client, talk.id, name, junk)
+        assert (await (await talk.send("And this.")).result()).output == "Read."
+    assert "TMPRL1101" not in caplog.text
+    assert not await failed_tasks(stage.client.get_workflow_handle(talk.id))
+
+
+async def test_what_others_send_beside_a_text_is_short(stage: Stage, scripted: Scripted) -> None:
+    """A session that carries long ids to its next link has no room to carry those of all messages."""
+    agent = scripted_agent(scripted(lambda request: says("Read.")))
+    talk = session(stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue)
+    async with stage.worker():
+        await (await talk.send("Read this.")).result()
+        for junk in ({"text": "a", "id": "x" * 201}, {"text": "a", "id": "1", "traceparent": "x" * 500}):
+            refused = await send_update(stage.client, talk.id, SEND, in_json(json.dumps(junk).encode()))
+            assert "characters, at most" in refused
+        run = await talk.send("x" * 600_000, while_busy="queue")  # It needs not wait.
+        assert (await run.result()).output == "Read."

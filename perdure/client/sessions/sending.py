@@ -34,14 +34,12 @@ from ...protocol.search_attributes import STATUS as STATUS_ATTRIBUTE
 from ...protocol.session import SessionInput, SessionMessage, SessionStatus, Taken, WhileBusy
 from ...redaction import Redactor
 from ...workflows.policies import WORKFLOW_TASK_TIMEOUT
+from ...workflows.session.messages import MAX_ID_CHARS
 from ...workflows.session.turns import read_message
 from ..reading.log import ask
 from ..starting import StartOptions, own_attributes, require_no_secret, send_with_attributes, start_arguments
 from ..updates import PAUSE_SECONDS, Link, Update, refusal_kind, refusal_text
 from .reading import SEPARATOR
-
-MAX_ID_CHARS = 200
-"""Of a session: its runs, and the runs that they call, have longer ids. Of a message, too."""
 
 
 def require_id(id: str, what: str) -> None:

@@ -75,6 +75,11 @@ MAX_QUEUED_BYTES = 512 * 1024
 MAX_STEERED_BYTES = 8 * 1024 * 1024
 """Of the texts that one turn is sent: they are in its history twice, which Temporal ends at 50 MB."""
 
+MAX_ID_CHARS = 200
+"""Of a session: its runs, and the runs that they call, have longer ids. Of a message, too."""
+MAX_TRACE_CHARS = 100
+"""Of a span's id, as W3C Trace Context writes it."""
+
 MARGIN_BYTES = 128 * 1024
 """For what else a turn begins with."""
 
@@ -106,6 +111,7 @@ class Desk:
         """Raises the refusal of a message that is not taken, as far as that is known when it comes."""
         if self.taken.get(message.id) and self.updates < MANY_UPDATES:
             return
+        _require_short(message)
         self._require_open()
         if message.setup is None and message.setup_digest not in ("", self.setup_digest):
             raise not_taken("setup", "the session's agent is another one: send its setup along")
@@ -129,8 +135,8 @@ class Desk:
         turn, size = self._turns.current, len(message.text.encode())
         if turn and message.while_busy == "steer" and turn.steered_bytes + size > MAX_STEERED_BYTES:
             raise not_taken("busy", f"the run {run!r} was sent {turn.steered_bytes:,} bytes: wait for its end")
-        waiting = sum(len(text.encode()) for text in [message.text, *(each.text for each in self.queued)])
-        if waiting > MAX_QUEUED_BYTES and (self.queued or message.while_busy == "queue"):
+        waiting = sum(uncompressed_bytes(text) for text in [message.text, *(each.text for each in self.queued)])
+        if waiting > MAX_QUEUED_BYTES and (self.queued or (turn and message.while_busy == "queue")):
             raise not_taken("busy", f"{len(self.queued)} messages wait already: wait for the end of the run {run!r}")
         if self._conversation.conversation.recorded_bytes > MAX_START_BYTES:
             raise not_taken(
@@ -172,6 +178,10 @@ class Desk:
         waiting = QueuedMessage(text=message.text, id=message.id, role=message.role, traceparent=message.traceparent)
         if (size := uncompressed_bytes(self._turns.setup) + uncompressed_bytes(waiting)) > CERTAIN_BYTES - MARGIN_BYTES:
             raise not_taken("too_large", f"a run with this message would take {size:,} bytes: send less")
+        size += sum(map(uncompressed_bytes, self.queued))
+        # Those that have come together were each looked at as if it were the only one.
+        if size > CERTAIN_BYTES - MARGIN_BYTES and workflow.patched("bounded-queue"):
+            raise not_taken("busy", f"{len(self.queued)} messages wait already: wait for the end of a run")
         self.queued.append(waiting)
         place = len(self.queued)
         number = self._turns.last + place
@@ -209,6 +219,17 @@ class Desk:
             workflow.logger.error("no turn can begin with what was sent: %s", error.message)
             self._conversation.begin(messages)
             self._conversation.end()
+
+
+def _require_short(message: SessionMessage) -> None:
+    """Raises the refusal of a message of which more than the text would be long: a session carries these from link to
+    link, a thousand ids and more.
+    """
+    for name, value, limit in (("id", message.id, MAX_ID_CHARS), ("traceparent", message.traceparent, MAX_TRACE_CHARS)):
+        if len(value) > limit:
+            raise not_taken(
+                "unreadable", f"the message's {name} has {len(value):,} characters, at most {limit} expected"
+            )
 
 
 def _message_of(message: SessionMessage | QueuedMessage) -> Message:

@@ -11,6 +11,7 @@ from temporalio import workflow
 
 from ...conversation import Conversation
 from ...messages import Message
+from ...payloads.unpacking import CHECKED_BYTES
 from ...protocol import names
 from ...protocol.descriptions import shown_name
 from ...protocol.features import KNOWN_FEATURES
@@ -99,7 +100,7 @@ class Session:
     def __init__(self, input: SessionInput) -> None:
         carried = input.carried
         self._input = input
-        self._received = Received()
+        self._received = Received(CHECKED_BYTES)
         self._conversation = SessionConversation(_conversation(input))
         last = carried.turn if carried else 0
         self._turns = Turns(self._conversation, input.setup, input.search_attributes, last, self._received)

@@ -45,10 +45,11 @@ def read_message(arguments: Sequence[Any], received: Received | None = None) -> 
     try:
         (value,) = arguments
         message = SessionMessage.model_validate(value)
-    except ValueError as error:
+    except ValueError:
+        # The error itself, which may tell of a hundred thousand parts, is no cause: it would become text.
         raise not_taken(
             "unreadable", f"expected one object with text and id, got {one_line(repr(arguments), 200)}"
-        ) from error
+        ) from None
     text = valid_text(message.text)
     if not text.strip():
         raise not_taken("empty", "the message has no text: a turn begins with what somebody says")
