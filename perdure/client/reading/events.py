@@ -133,7 +133,9 @@ class Cursor:
         elif event.type == "thinking":
             yield from self._whole_thinking(event, shown)
         elif event.type != "token":
-            # The call is under way, or made again: the text is still on the reader's screen.
+            if _tells_of_a_failed_call(event) and (shown.text or shown.thinking):
+                shown = yield from self._reset(shown, event.iteration)
+            # The call is under way, or made again: the text of one that did not fail is still on the reader's screen.
             self.seq, self._shown = event.seq, shown
             yield event.model_copy(update={"position": self.position})
         else:
@@ -208,6 +210,11 @@ class Cursor:
 
     def _event(self, type: EventType, iteration: int, **data: Any) -> RunEvent:
         return RunEvent(seq=self.seq + 1, type=type, iteration=iteration, data=data, position=self.position)
+
+
+def _tells_of_a_failed_call(event: RunEvent) -> bool:
+    """Return whether the model is called again, or another one is, because a call has failed."""
+    return event.type == "model_fallback" or (event.type == "status" and "reason" in event.data)
 
 
 def _same(shown: ShownText, speech: Speech) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,24 @@ async def five_clients(stage: Stage, scripted: Scripted, seed: int) -> None:
         assert [event.seq for event in events if event.type not in ("token", "text_reset")] == recorded
         assert len({event.position for event in events}) == len(events)
     assert any(len([event for event in events if event.type == "token"]) > 2 for events in clients)
+
+
+@pytest.mark.parametrize(
+    ("type", "data"),
+    [
+        ("model_fallback", {"model": "openai/first", "next": "openai/second", "reason": "server_error"}),
+        ("status", {"message": "LLM call failed, retrying (attempt 2/3)...", "reason": "overloaded"}),
+    ],
+)
+def test_what_a_failed_call_has_said_leaves_the_screen(type: Any, data: dict[str, Any]) -> None:
+    cursor = Cursor(4)
+    events = [*cursor.live_news(Speech("5-1", StreamedText(iteration=1, attempt=1, text="half of")))]
+    cursor = Cursor(cursor.position)  # a reader that comes back
+    for seq, (kind, details) in enumerate([(type, data), ("llm_complete", {"usage": {}})], 5):
+        events += cursor.recorded_news(RunEvent(seq=seq, type=kind, iteration=1, data=details, position=str(seq)))
+    assert [event.type for event in events] == ["token", "text_reset", type, "llm_complete"]
+    assert len({event.position for event in events}) == len(events)
+    assert shown(events) == ""
 
 
 async def test_a_retry_in_the_middle_of_a_text_begins_it_anew(stage: Stage, scripted: Scripted) -> None:
