@@ -181,8 +181,8 @@ class LlmStartData(TypedDict, total=False):
     """`RunOptions.turn`, where it is set."""
 
 
-class UsageData(TypedDict):
-    """The fields of `Usage`."""
+class CountedData(TypedDict):
+    """What each model call counts."""
 
     input_tokens: int
     output_tokens: int
@@ -190,6 +190,13 @@ class UsageData(TypedDict):
     cached_input_tokens: int
     reasoning_tokens: int
     cache_write_tokens: int
+
+
+class UsageData(CountedData, total=False):
+    """The fields of `Usage`."""
+
+    cache_write_1h_tokens: int
+    """Absent where it is 0."""
 
 
 class AnsweredData(TypedDict, total=False):

@@ -263,6 +263,8 @@ class Usage(BaseModel):
     """The part of `output_tokens` that was spent on reasoning."""
     cache_write_tokens: int = 0
     """The part of `input_tokens` that was written into the prompt cache, where the provider charges for that."""
+    cache_write_1h_tokens: int = Field(default=0, exclude_if=operator.not_)
+    """The part of `cache_write_tokens` that is kept for an hour, which costs more than five minutes."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -272,7 +274,13 @@ class Usage(BaseModel):
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            cache_write_1h_tokens=self.cache_write_1h_tokens + other.cache_write_1h_tokens,
         )
+
+    @property
+    def cache_share(self) -> float:
+        """Return the share of `input_tokens` that came from the provider's prompt cache, 0.0 to 1.0."""
+        return min(1.0, self.cached_input_tokens / self.input_tokens) if self.input_tokens > 0 else 0.0
 
     def plausible(self) -> Usage:
         """With counts from 0 to `MAX_TOKENS`, and a total of at least input and output: what limits look at.

@@ -133,8 +133,15 @@ def describe_seconds(seconds: float) -> str:
 
 
 def describe_usage(usage: Mapping[str, Any]) -> str:
-    """`1,240 tokens in, 56 out`, for a `Usage` as JSON."""
-    return f"{usage.get('input_tokens', 0):,} tokens in, {usage.get('output_tokens', 0):,} out"
+    """`1,240 tokens in, 56 out`, for a `Usage` as JSON; with cached tokens, `1,240 tokens in (91 % cached), 56 out`."""
+    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    return f"{read:,} tokens in{cached_text(usage)}, {written:,} out"
+
+
+def cached_text(usage: Mapping[str, Any]) -> str:
+    """Return the share of the input that came from the provider's cache, as ` (91 % cached)`; "" where none did."""
+    cached, read = usage.get("cached_input_tokens") or 0, usage.get("input_tokens") or 0
+    return f" ({min(100, 100 * cached // read)} % cached)" if cached and read else ""
 
 
 def describe_decision(data: Mapping[str, Any]) -> str:

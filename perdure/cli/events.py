@@ -20,6 +20,7 @@ from .console import (
     describe_fallback,
     describe_progress,
     describe_provider_tool,
+    describe_usage,
     describe_warning,
     to_json,
 )
@@ -102,5 +103,5 @@ def _summary(data: dict[str, Any]) -> str:
         return describe_warning(data)
     if usage := data.get("usage"):
         cost = format_usd(data.get("costUsd"))
-        return f"{usage['input_tokens']} tokens in, {usage['output_tokens']} out{', ' + cost if cost else ''}"
+        return f"{describe_usage(usage)}{', ' + cost if cost else ''}"
     return "  ".join(str(value) for name, value in data.items() if name != "messages")

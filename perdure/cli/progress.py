@@ -18,6 +18,7 @@ from .console import (
     describe_progress,
     describe_provider_tool,
     describe_step,
+    describe_usage,
     describe_warning,
     say,
 )
@@ -101,9 +102,8 @@ def _result(data: Mapping[str, Any]) -> str:
 
 
 def _usage(data: Mapping[str, Any]) -> str:
-    usage, cost = data.get("usage") or {}, format_usd(data.get("costUsd"))
-    tokens = f"{usage.get('input_tokens', 0)} tokens in, {usage.get('output_tokens', 0)} out"
-    return f"  model: {tokens}{', ' + cost if cost else ''}"
+    cost = format_usd(data.get("costUsd"))
+    return f"  model: {describe_usage(data.get('usage') or {})}{', ' + cost if cost else ''}"
 
 
 def _message(data: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from ..text import count_of, format_usd, one_line
 from . import run_options as options
 from .ask_person import local_time, times
 from .command import execute
-from .console import answer, describe_call, say, to_json
+from .console import answer, cached_text, describe_call, say, to_json
 from .follow import follow as follow_run
 from .follow import follow_to_the_end
 from .ls import tell_encrypted
@@ -62,7 +62,7 @@ async def _status(id: str, as_json: bool) -> None:
     if failure:
         answer(f"{failure['kind']}: {one_line(failure['message'], 200)}")
         answer(f"  what it did: {command_line('show', run_id)}    what was said: {command_line('messages', run_id)}")
-    answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
+    answer(f"tokens: {usage.input_tokens} in{cached_text(usage.model_dump())}, {usage.output_tokens} out")
     if found.cost_usd is not None:
         answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")
     if found.missing:

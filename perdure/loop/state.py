@@ -142,14 +142,16 @@ def usages(counted: Sequence[UsageCounts]) -> list[Usage]:
 
 
 def _counts(usage: Usage) -> UsageCounts:
-    first = (
+    counts = (
         usage.input_tokens,
         usage.output_tokens,
         usage.total_tokens,
         usage.cached_input_tokens,
         usage.reasoning_tokens,
+        usage.cache_write_tokens,
+        usage.cache_write_1h_tokens,
     )
-    return (*first, usage.cache_write_tokens) if usage.cache_write_tokens else first
+    return counts if counts[6] else counts[:6] if counts[5] else counts[:5]
 
 
 def _bounded_calls(calls: str) -> str:
@@ -160,7 +162,7 @@ def _bounded_calls(calls: str) -> str:
 
 
 def usage_data(usage: Usage) -> UsageData:
-    return UsageData(
+    data = UsageData(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         total_tokens=usage.total_tokens,
@@ -168,6 +170,9 @@ def usage_data(usage: Usage) -> UsageData:
         reasoning_tokens=usage.reasoning_tokens,
         cache_write_tokens=usage.cache_write_tokens,
     )
+    if usage.cache_write_1h_tokens:
+        data["cache_write_1h_tokens"] = usage.cache_write_1h_tokens
+    return data
 
 
 CORRECTION = "Your answer does not fit the declared output:"

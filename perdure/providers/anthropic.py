@@ -348,3 +348,5 @@ def _usage(usage: Any) -> Usage:
         reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
         cache_write_tokens=kept,
     )
+    longer = count(usage, "cache_creation", "ephemeral_1h_input_tokens")
+        cache_write_1h_tokens=min(longer, kept),

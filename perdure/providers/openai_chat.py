@@ -173,6 +173,7 @@ def _usage(usage: Any) -> Usage:
 
 class ChatStream(StreamAssembler):
     """Assembles `chat.completion.chunk` events into a `chat.completion` (§8)."""
+        cache_write_tokens=count(usage, "prompt_tokens_details", "cache_write_tokens"),
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

@@ -206,6 +206,7 @@ def _usage(usage: Any) -> Usage:
 class ResponsesStream(StreamAssembler):
     """Assembles `response.*` events. The last one holds the whole response, but not with every server."""
 
+        cache_write_tokens=count(usage, "input_tokens_details", "cache_write_tokens"),
     def __init__(self, provider: str) -> None:
         self._provider = provider
         self._response: dict[str, Any] = {}

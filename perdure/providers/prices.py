@@ -43,17 +43,20 @@ class Price(BaseModel):
     """For input from the prompt cache; None: as other input."""
     cache_write: float | None = Field(default=None, ge=0)
     """For input that is written into the prompt cache; None: as other input."""
+    cache_write_1h: float | None = Field(default=None, ge=0)
+    """For input that the prompt cache keeps for an hour; None: as `cache_write`."""
 
     def of(self, usage: Usage) -> float | None:
         """Return what the tokens cost, in US dollars; None where they are not told and would cost something."""
         if not (usage.input_tokens or usage.output_tokens):
             return None if self.input or self.output else 0.0
-        cached, kept = _parts_of_input(usage)
+        cached, kept, longer = _parts_of_input(usage)
         plain = usage.input_tokens - cached - kept
         read = self.input if self.cached_input is None else self.cached_input
         write = self.input if self.cache_write is None else self.cache_write
-        total = plain * self.input + cached * read + kept * write + usage.output_tokens * self.output
-        return total / MILLION
+        longer_write = write if self.cache_write_1h is None else self.cache_write_1h
+        written = (kept - longer) * write + longer * longer_write
+        return (plain * self.input + cached * read + written + usage.output_tokens * self.output) / MILLION
 
 
 async def _directly(function: Callable[[], Any]) -> Any:
@@ -151,12 +154,13 @@ class _Listing:
         from genai_prices import Usage as Tokens
         from genai_prices import calc_price
 
-        cached, kept = _parts_of_input(usage)
+        cached, kept, longer = _parts_of_input(usage)
         tokens = Tokens(
             input_tokens=usage.input_tokens,
             cache_read_tokens=cached,
             cache_write_tokens=kept,
             output_tokens=usage.output_tokens,
+            **({"cache_write_1h_tokens": longer} if longer else {}),
         )
         try:
             if self.endpoint:
@@ -187,10 +191,14 @@ def load_list() -> None:
     _listing(DEFAULT_PROVIDER, None, "gpt-5")
 
 
-def _parts_of_input(usage: Usage) -> tuple[int, int]:
-    """Return the tokens that came from the cache, and those written into it; together never more than there are."""
+def _parts_of_input(usage: Usage) -> tuple[int, int, int]:
+    """Return the tokens that came from the cache, those written into it, and how many of these are kept for an hour.
+
+    The first two are together never more than there are.
+    """
     cached = min(usage.cached_input_tokens, usage.input_tokens)
-    return cached, min(usage.cache_write_tokens, usage.input_tokens - cached)
+    kept = min(usage.cache_write_tokens, usage.input_tokens - cached)
+    return cached, kept, min(usage.cache_write_1h_tokens, kept)
 
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, Price]:
@@ -236,5 +244,6 @@ def _price(entry: Any, where: str) -> Price:
         raise ConfigurationError(
             f"{where}: {place + ': ' if place else ''}{first['msg'][:1].lower()}{first['msg'][1:]}, "
             f"got {first['input']!r:.80}. Expected US dollars per million tokens: "
-            "{input: 1.25, output: 10, cached_input: 0.125, cache_write: 1.25}, the last two as needed"
+            "{input: 1.25, output: 10, cached_input: 0.125, cache_write: 1.25}, the last two as needed, and "
+            "cache_write_1h"
         ) from error

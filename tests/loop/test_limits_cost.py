@@ -170,11 +170,12 @@ def test_a_called_run_has_its_share_and_does_not_warn() -> None:
 
 def test_counts_of_calls_are_read_with_and_without_their_last_field() -> None:
     plain, cached = Usage(input_tokens=3, total_tokens=3), Usage(input_tokens=3, total_tokens=3, cache_write_tokens=2)
+    longer = Usage(input_tokens=3, total_tokens=3, cache_write_1h_tokens=2)
     state = LoopState()
-    for usage in (plain, cached):
+    for usage in (plain, cached, longer):
         state.count(ModelReply(message=Message.assistant(), usage=usage))
-    assert list(map(len, state.iteration_usage)) == [5, 6]
-    assert usages(state.iteration_usage) == [plain, cached]
+    assert list(map(len, state.iteration_usage)) == [5, 6, 7]
+    assert usages(state.iteration_usage) == [plain, cached, longer]
 
 
 def test_the_next_link_knows_what_the_run_has_cost() -> None:

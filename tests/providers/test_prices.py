@@ -27,6 +27,16 @@ async def test_each_kind_of_token_has_its_price() -> None:
     assert await prices.of_call(agent(), USED) == pytest.approx((400 * 10 + 400 * 1 + 200 * 20 + 100 * 100) / 1e6)
 
 
+async def test_what_is_kept_for_an_hour_has_its_price() -> None:
+    used = USED.model_copy(update={"cache_write_1h_tokens": 150})
+    price = {"input": 10, "output": 0, "cached_input": 0, "cache_write": 20}
+    for more, longer in (({}, 20), ({"cache_write_1h": 32}, 32)):
+        cost = await Prices({"anthropic/c": {**price, **more}}).of_call(agent("c", "anthropic"), used)
+        assert cost == pytest.approx((400 * 10 + 50 * 20 + 150 * longer) / 1e6)
+    written = Usage(input_tokens=10**6, cache_write_tokens=10**6, cache_write_1h_tokens=10**6)
+    assert await Prices().of_call(agent("claude-opus-4-5", "anthropic"), written) == pytest.approx(10)
+
+
 async def test_what_has_no_price_of_its_own_costs_as_input_does() -> None:
     prices = Prices({"openai/gpt-4o": {"input": 10, "output": 100}})
     assert await prices.of_call(agent(), USED) == pytest.approx((1000 * 10 + 100 * 100) / 1e6)

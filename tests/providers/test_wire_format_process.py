@@ -126,6 +126,30 @@ def test_usage(api: Api, usage: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("api", "usage"),
+    [
+        (CHAT, {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}),
+        (RESPONSES, {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}),
+        (
+            ANTHROPIC,
+            {
+                "input_tokens": 10,
+                "cache_read_input_tokens": 60,
+                "cache_creation_input_tokens": 30,
+                "cache_creation": {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 25},
+            },
+        ),
+    ],
+)
+def test_what_the_cache_has_given_and_taken(api: Api, usage: dict[str, Any]) -> None:
+    response = {**recorded_json(api, "text"), "usage": usage}
+    told = provider_for(agent(api)).reply(agent(api), response).usage
+    assert (told.input_tokens, told.cached_input_tokens, told.cache_write_tokens) == (100, 60, 30)
+    assert told.cache_write_1h_tokens == (25 if api == ANTHROPIC else 0)
+    assert told.cache_share == 0.6
+
+
+@pytest.mark.parametrize(
     ("told", "total"),
     [
         ({}, 30),
