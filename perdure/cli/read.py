@@ -17,7 +17,7 @@ from ..text import count_of, format_usd, one_line
 from . import run_options as options
 from .ask_person import local_time, times
 from .command import execute
-from .console import answer, cached_text, describe_call, say, to_json
+from .console import answer, cached_text, describe_call, describe_usage, say, to_json
 from .follow import follow as follow_run
 from .follow import follow_to_the_end
 from .ls import tell_encrypted
@@ -54,7 +54,10 @@ async def _status(id: str, as_json: bool) -> None:
         return
     if standing:
         queued = f", {count_of(standing.queued, 'message')} queued" if standing.queued else ""
-        answer(f"session {id}: {standing.status}, {count_of(standing.turn, 'turn')}{queued}. Its run {run_id}:")
+        answer(f"session {id}: {standing.status}, {count_of(standing.turn, 'turn')}{queued}")
+        cost = format_usd(standing.cost_usd, unpriced=standing.unpriced_calls)
+        used = ", ".join(filter(None, (describe_usage(standing.usage.model_dump()), cost)))
+        answer(f"  its turns that have ended: {used}. Its run {run_id}:")
     if fork:
         answer(f"a fork of run {fork.run}, before its iteration {fork.at}")
     usage = found.usage

@@ -54,6 +54,8 @@ class RecordedTurn:
     until: float | None = None
     output: RunOutput | None = None
     """Of a turn that is done."""
+    failure: RunFailure | None = None
+    """Of one that has failed, as far as it says why."""
     said_before: int = 0
     """How many messages the transcript had when it began."""
 
@@ -223,7 +225,7 @@ class _Fold:
         if child.result is not None:
             end = turn.output = await decode(self._client, child.result, RunOutput)
         elif child.failure is not None:
-            end = await self._failure(child.failure)
+            end = turn.failure = await self._failure(child.failure)
             if end and end.refused:
                 self._refusal = end.reason or ""
         if end and end.handed_over:

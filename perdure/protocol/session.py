@@ -10,8 +10,9 @@ from pydantic import Field
 
 from ..agents import RecordedAgent, RecordedAgents
 from ..conversation import ConversationRef
-from ..messages import Exchanged, JsonObject, Message
+from ..messages import Exchanged, JsonObject, Message, Usage
 from ..tool_calls import PendingApproval
+from .outcome import RunFailure, RunOutput
 from .run import CarriedConversation, RecordedOptions
 
 WhileBusy = Literal["steer", "queue", "reject"]
@@ -100,8 +101,27 @@ class HandedOver(Exchanged):
     """As in `RunOutput`; only in the last part."""
 
 
-class SessionStatus(Exchanged):
-    """Where a session stands: the answer of its query `status`."""
+class SessionUse(Exchanged):
+    """What the turns of a session have used that have ended, as far as they say it: one that is cancelled does not."""
+
+    usage: Usage = Field(default=Usage(), exclude_if=lambda usage: usage == Usage())
+    """With the runs that they have called."""
+    cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
+    """As in `RunResult`."""
+    unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
+
+    def with_turn(self, end: RunOutput | RunFailure) -> SessionUse:
+        """Return the sum with a further turn, by its result or the details of its failure."""
+        costs = [cost for cost in (self.cost_usd, end.cost_usd) if cost is not None]
+        return SessionUse(
+            usage=self.usage + end.usage,
+            cost_usd=sum(costs) if costs else None,
+            unpriced_calls=self.unpriced_calls + end.unpriced_calls,
+        )
+
+
+class SessionStatus(SessionUse):
+    """Where a session stands: the answer of its query `status`; `usage` and cost are those of the turns that ended."""
 
     status: Literal["idle", "running", "waiting", "closing", "closed"]
     """`waiting`: the run under way waits for a person. Readers find this out; the session itself says `running`."""
@@ -126,7 +146,7 @@ class QueuedMessage(Exchanged):
     traceparent: str = Field(default="", exclude_if=operator.not_)
 
 
-class CarriedSession(Exchanged):
+class CarriedSession(SessionUse):
     """What survives a session's continue-as-new besides its input."""
 
     turn: int
@@ -138,6 +158,11 @@ class CarriedSession(Exchanged):
     queued: list[QueuedMessage] = []
     first_run_id: str = ""
     links: int = 1
+
+
+def used_before(carried: CarriedSession | None) -> SessionUse:
+    """Return what the turns of earlier links have used."""
+    return SessionUse(**{name: getattr(carried, name) for name in SessionUse.model_fields}) if carried else SessionUse()
 
 
 class SessionInput(Exchanged):

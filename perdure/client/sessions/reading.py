@@ -24,7 +24,7 @@ from ...history.session import SessionLink, read_session_link
 from ...history.transcript import Transcript, unknown_messages
 from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW, STATUS
-from ...protocol.session import SessionInput, SessionStatus
+from ...protocol.session import SessionInput, SessionStatus, used_before
 from ..handle import RunHandle
 from ..reading.events import Cursor
 from ..reading.log import ask
@@ -302,12 +302,16 @@ def recorded_status(link: SessionLink, *, is_open: bool) -> SessionStatus:
     waiting = [carried.turn + place for place, _ in enumerate(carried.queued, 1)] if carried else []
     waiting += [each.taken.turn for each in link.messages if each.taken and each.taken.became == "queued"]
     running = last if is_open and last and last.ended is None else None
+    used = used_before(carried)
+    for end in (turn.output or turn.failure for turn in link.turns):
+        used = used.with_turn(end) if end else used
     return SessionStatus(
         status="running" if running else "idle" if is_open else "closed",
         turn=number,
         run_id=running.run_id if running else None,
         first_run_id=running.first_run_id if running else None,
         queued=sum(turn > number for turn in waiting),
+        **dict(used),
     )
 
 

@@ -48,6 +48,7 @@ def next_input(
             queued=list(queued),
             first_run_id=before.first_run_id if before else workflow.info().run_id,
             links=before.links + 1 if before else 2,
+            **dict(turns.used),
         )
         kept = before.model_extra if before else None
         chosen = input.model_copy(update={"carried": carried.model_copy(update=kept or {}), "setup": turns.setup})

@@ -102,8 +102,7 @@ class Session:
         self._input = input
         self._received = Received(CHECKED_BYTES)
         self._conversation = SessionConversation(_conversation(input))
-        last = carried.turn if carried else 0
-        self._turns = Turns(self._conversation, input.setup, input.search_attributes, last, self._received)
+        self._turns = Turns(self._conversation, input.setup, input.search_attributes, carried, self._received)
         self._desk = Desk(input, self._turns, self._conversation)
         self._idle = IdleTime(input.idle_timeout or 0.0, lambda: self._turns.current is not None)
         self._history: HistorySize | None = None
@@ -240,6 +239,7 @@ class Session:
             first_run_id=turn.first_run_id if turn else None,
             queued=len(desk.queued),
             setup_digest=desk.setup_digest,
+            **dict(self._turns.used),
         )
 
     def _stands(self) -> Literal["idle", "running", "closing", "closed"]:

@@ -20,7 +20,7 @@ from ...protocol.features import LOADED_BEGINNING, SESSION
 from ...protocol.names import NOT_TAKEN
 from ...protocol.outcome import RunFailure, RunOutput
 from ...protocol.run import CarriedConversation, RunInput, SteeringMessage, TurnOf
-from ...protocol.session import HandedOver, SessionMessage, SessionSetup, Taken
+from ...protocol.session import CarriedSession, HandedOver, SessionMessage, SessionSetup, Taken, used_before
 from ...session_conversation import SessionConversation
 from ...text import one_line, valid_text
 from ..child_runs import attributes_for, request_cancel
@@ -112,12 +112,13 @@ class Turns:
         conversation: SessionConversation,
         setup: SessionSetup,
         attributes: Sequence[str],
-        last: int,
+        carried: CarriedSession | None,
         received: Received,
     ) -> None:
-        """`attributes` are the search attributes that are known to be registered, `last` is the number of the last."""
+        """`attributes` are the search attributes that are known to be registered, `carried` is what came before."""
         self.setup = setup
-        self.last = last
+        self.last = carried.turn if carried else 0
+        self.used = used_before(carried)
         self.last_first_run_id = ""
         self.current: Turn | None = None
         self.is_starting = False
@@ -279,7 +280,9 @@ class Turns:
             await workflow.wait_condition(lambda: not self._received.is_behind)
         turn, self.current, self._under_way = self.current, None, 0
         assert turn is not None
-        if (ending := _ending_of(turn.handle)) and ending.handed_over:
+        if ending := _ending_of(turn.handle):
+            self.used = self.used.with_turn(ending)
+        if ending and ending.handed_over:
             self._add(ending.handed_over, True, ending.unread_steering)
         if not self._conversation.end():
             workflow.logger.warning("the run %s has handed over nothing: its messages are kept", turn.run_id)

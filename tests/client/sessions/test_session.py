@@ -20,7 +20,7 @@ from perdure.client import session as make_session
 from perdure.client.sessions.reading import recorded_status
 from perdure.declared_tools import ToolPolicy
 from perdure.history.events import decode
-from perdure.messages import Message
+from perdure.messages import Message, Usage
 from perdure.protocol.activities import LOAD_PIECE
 from perdure.protocol.session import SessionInput, SessionStatus
 from perdure.testing import ScriptedModel
@@ -56,6 +56,9 @@ async def test_turns_go_on_from_one_another(talk: Talk) -> None:
     assert texts(await runs[0].messages()) == whole[:3]
     status = await session.status()
     assert (status.status, status.turn, status.queued) == ("idle", 2, 0)
+    used = [(await run.result()).usage for run in runs]
+    assert status.usage == used[0] + used[1] != Usage()
+    assert await recorded(session, is_open=True) == status.model_copy(update={"setup_digest": ""})
 
 
 async def test_a_message_that_is_sent_again_counts_once(talk: Talk) -> None:
