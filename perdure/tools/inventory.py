@@ -181,7 +181,8 @@ async def _offer(
         found.unknown.append(OfferProblem(tool.name, tool.kind, why))
         return ()
     offerings: Sequence[Offering] = ended.value
-    return offerings
+    # Who is asked may list them in another order each time, and what providers' caches hold begins with the tools.
+    return sorted(offerings, key=lambda offering: offering.name) if kind.asks_others else offerings
 
 
 def _take_function(handler: Handler, found: ToolInventory, resources: Resources) -> None:

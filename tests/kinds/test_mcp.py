@@ -97,7 +97,9 @@ async def test_two_runs_share_the_connections_of_their_worker(stage: Stage, scri
         assert not is_alive(pid)
     assert texts == [[str(pid), "höre", '{"degrees":21}']] * 2
     offered = [tool["function"]["name"] for tool in models[0].requests[0].body["tools"]]
-    assert offered[:3] == ["echo", "write_it", "fail"]
+    assert {"echo", "write_it", "fail"} <= set(offered)
+    of_one = offered[: offered.index("web_ask")]
+    assert of_one == sorted(of_one), "in whatever order the server lists them"
     assert server.connections == 1
     history = await stage.client.get_workflow_handle(runs[0].id).fetch_history()
     types = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
