@@ -187,8 +187,18 @@ def _read_body(body: Any) -> tuple[list[str], str]:
     texts = [
         layer[key] for layer in nested for key in ("message", "error", "detail") if isinstance(layer.get(key), str)
     ]
-    plain = body if isinstance(body, str) else ""
+    plain = body if isinstance(body, str) else _listed_problems(nested)
     return codes, next(iter(texts), plain).strip()
+
+
+def _listed_problems(nested: list[Mapping[str, Any]]) -> str:
+    """Return what servers of FastAPI find wrong, as `body.model: Field required`; "" for another body."""
+    details = (layer["detail"] for layer in nested if isinstance(layer.get("detail"), list))
+    problems = [each for listed in details for each in listed if isinstance(each, Mapping)]
+    places = [each["loc"] if isinstance(each.get("loc"), list) else [] for each in problems]
+    return "; ".join(
+        f"{'.'.join(map(str, place))}: {each.get('msg')}" for place, each in zip(places, problems, strict=True)
+    )
 
 
 def _layers(body: Any) -> list[Mapping[str, Any]]:
