@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, PlainSerializer, PrivateAttr, ValidationError, field_validator
 
@@ -61,6 +61,10 @@ __all__ = [
 DEFAULT_PROVIDER = "openai"
 
 
+PromptCache = Literal["off", "5m", "1h"]
+"""How long a provider's prompt cache keeps what it is sent."""
+
+
 class ModelOptions(Node):
     """Sampling options under Prompty's names (§2.5); each provider translates those that it has (§7)."""
 
@@ -82,8 +86,17 @@ class ModelOptions(Node):
     """Texts at which the answer ends."""
     allow_multiple_tool_calls: bool | None = None
     """Whether one reply may ask for several tools."""
+    prompt_cache: PromptCache | None = None
+    """How long the provider's prompt cache keeps what it is sent: `5m`, `1h`, or not at all (`off`). Without it, `5m`
+    where a run can make a second call."""
     additional_properties: dict[str, Any] | None = None
     """Further parameters of the provider's own request, under its own names."""
+
+    @field_validator("prompt_cache", mode="before")
+    @classmethod
+    def _read_off(cls, value: Any) -> Any:
+        """Accept `off` without quotes, which YAML reads as false."""
+        return "off" if value is False else value
 
 
 class Model(Node):

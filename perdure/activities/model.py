@@ -17,7 +17,7 @@ from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..payloads.failures import MAX_RESULT_BYTES, size_of
 from ..protocol.activities import Offer
-from ..providers.base import Delta, Provider
+from ..providers.base import ALONE, CallSeries, Delta, Provider
 from ..providers.memo import Unchanging
 from ..providers.prices import Prices
 from ..providers.registry import provider_for
@@ -44,6 +44,7 @@ async def ask_model(
     with_tools: bool = True,
     loop: UserLoop | None = None,
     stand_in: Provider | None = None,
+    series: CallSeries = ALONE,
 ) -> ModelReply:
     """Return the model's reply, or that of a `stand_in`; `heart` tells what it streams.
 
@@ -54,7 +55,7 @@ async def ask_model(
     try:
         calls_on = loop if _is_registered(agent) else None
         provider = stand_in or provider_for(agent)
-        return await _ask(provider, agent, messages, options, heart, calls_on, with_tools=with_tools)
+        return await _ask(provider, agent, messages, options, heart, calls_on, series, with_tools=with_tools)
     except ModelError as error:
         error.message = redact(error.message, agent)
         error.request_id = error.request_id and redact(error.request_id, agent)
@@ -69,6 +70,7 @@ async def _ask(
     options: RunOptions,
     heart: Heart,
     loop: UserLoop | None,
+    series: CallSeries,
     *,
     with_tools: bool,
 ) -> ModelReply:
@@ -84,8 +86,9 @@ async def _ask(
         request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
     except ValueError as error:
         raise ModelError(bounded_text(str(error)), kind="unsupported", provider=provider.key) from error
-    bound = _answer_bound(type(provider).call, options)
-    call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream, **bound)
+    further: dict[str, Any] = {"max_bytes": options.max_answer_bytes, "series": series}
+    taken = {name: further[name] for name in _parameters(type(provider).call) & further.keys()}
+    call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream, **taken)
     told = on_delta if options.stream else None
     response = await (call(on_delta=told) if loop is None else _call_on(loop, call, told))
     reply = provider.reply(agent, response)
@@ -118,14 +121,10 @@ def _is_registered(agent: Agent) -> bool:
     return connection is not None and connection.kind == "reference"
 
 
-def _answer_bound(call: Callable[..., Any], options: RunOptions) -> dict[str, Any]:
-    """`max_bytes` for a `Provider.call`; one of another package need not take it."""
-    return {"max_bytes": options.max_answer_bytes} if _takes_bound(call) else {}
-
-
 @lru_cache(maxsize=64)
-def _takes_bound(call: Callable[..., Any]) -> bool:
-    return "max_bytes" in signature(call).parameters
+def _parameters(call: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of what a `Provider.call` takes; one of another package need not take all."""
+    return frozenset(signature(call).parameters)
 
 
 def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:

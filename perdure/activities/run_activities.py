@@ -29,6 +29,7 @@ from ..protocol import activities
 from ..protocol.activities import END_UNSTARTED, ModelInput, Unstarted, UnstartedInput
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
+from ..providers.base import PROVIDER_KIND, CallSeries
 from ..providers.mock import MockedModel
 from ..providers.prices import Prices
 from ..providers.prompted.call import PromptedCall
@@ -205,6 +206,7 @@ class RunActivities:
                     with_tools=input.with_tools,
                     loop=self._loop,
                     stand_in=stand_in,
+                    series=_series(run, input),
                 )
                 named = run.agent.with_fallback(input.fallback) if input.fallback else run.agent
                 if run.credential_ids:
@@ -294,6 +296,14 @@ class RunActivities:
     async def measure(self, input: dict[str, Any]) -> int:
         """Return how many bytes a value takes in a history, after compression, and without what is stored elsewhere."""
         return sum(payload.ByteSize() for payload in await activity.client().data_converter.encode([input]))
+
+
+def _series(run: KnownRun, input: ModelInput) -> CallSeries:
+    """Return the calls that this one belongs to: those of the run, or of its session."""
+    tools = any(tool.kind != PROVIDER_KIND for tool in run.recorded_agent.tools or ())
+    acts_again = tools and (run.options.max_iterations > 1 or bool(input.prompted))
+    id = run.session or current_link().workflow_id
+    return CallSeries(blake2b(id.encode(), digest_size=16).hexdigest(), bool(run.session) or acts_again)
 
 
 def _beginning(begun: activities.Beginning | RunInput) -> Conversation:

@@ -10,12 +10,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..agents import PromptCache
 from ..declared_tools import CustomTool, Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
 from ..schema import CLOSED, object_schema
-from .base import BLOCK_SIZE, Delta, FunctionDefinition, StreamAssembler, provider_call
+from .base import BLOCK_SIZE, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
 from .errors import error_from_http
 from .memo import Memo
+from .prompt_cache import with_cache_control
 from .sdks import anthropic_sdk
 from .tool_call_text import (
     AcceptedMedia,
@@ -162,7 +164,10 @@ class AnthropicMessages(WireFormat):
 
     def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
         request: dict[str, Any] = {"messages": _turns(messages)}
-        if system := instructions_of(messages):
+        instructions = [message for message in messages if message.role in INSTRUCTION_ROLES]
+        if any(_own_mark(part) for message in instructions for part in message.parts):
+            request["system"] = [block for message in instructions for block in _content(message.parts)]
+        elif system := instructions_of(instructions):
             request["system"] = system
         return request
 
@@ -194,6 +199,11 @@ class AnthropicMessages(WireFormat):
             provider_calls=_provider_calls(blocks),
             original=list(blocks) if blocks != _rebuilt(text, calls) else None,
         )
+
+    def for_cache(
+        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
+    ) -> dict[str, Any]:
+        return with_cache_control(request, chosen, series)
 
     def assembler(self) -> StreamAssembler:
         return MessagesStream(self.key)
@@ -242,7 +252,14 @@ def _sendable(message: Message) -> list[Part]:
 
 
 def _content(parts: Sequence[Part]) -> list[Block]:
-    return [_part(part) for part in parts if not (isinstance(part, TextPart) and _is_blank(part.value))]
+    said = (part for part in parts if not (isinstance(part, TextPart) and _is_blank(part.value)))
+    return [_part(part) | _own_mark(part) for part in said]
+
+
+def _own_mark(part: Part) -> Block:
+    """Return the mark for the prompt cache that the part was given with."""
+    own = (part.model_extra or {}).get("cache_control")
+    return {"cache_control": own} if own else {}
 
 
 def _part(part: Part) -> Block:
@@ -338,6 +355,7 @@ def _provider_calls(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderCall]:
 def _usage(usage: Any) -> Usage:
     """Return the API counts cached tokens separately from the input; `Usage` counts them as part of it."""
     cached, kept = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
+    longer = count(usage, "cache_creation", "ephemeral_1h_input_tokens")
     read = count(usage, "input_tokens") + cached + kept
     written = count(usage, "output_tokens")
     return Usage(
@@ -347,6 +365,5 @@ def _usage(usage: Any) -> Usage:
         cached_input_tokens=cached,
         reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
         cache_write_tokens=kept,
-    )
-    longer = count(usage, "cache_creation", "ephemeral_1h_input_tokens")
         cache_write_1h_tokens=min(longer, kept),
+    )

@@ -29,6 +29,18 @@ class Delta:
     text: str
 
 
+class CallSeries(NamedTuple):
+    """The calls that a model call belongs to: those of a run, or of a session."""
+
+    key: str = ""
+    """Identifies them for the provider, in at most 64 characters, and tells nobody else anything; "" for none."""
+    goes_on: bool = False
+    """Whether there may be another call, which begins with what this one sends."""
+
+
+ALONE = CallSeries()
+
+
 class Provider(ABC):
     """One provider's API, chosen by `model.provider` and `model.apiType`.
 
@@ -87,12 +99,14 @@ class Provider(ABC):
         on_delta: Callable[[Delta], None] | None = None,
         stream: bool = False,
         max_bytes: int = DEFAULT_ANSWER_BYTES,
+        series: CallSeries = ALONE,
     ) -> dict[str, Any]:
         """Sends the request once, without retries, and gives the raw response, streamed or not, its text valid.
 
         `timeout` is in seconds, for the whole call. References in the agent's connection are already resolved.
         `on_delta` sees each piece of a streamed answer; it does not raise. An answer of more than `max_bytes`,
-        counted as it is unpacked, is given up. A class that lacks this parameter is called without it.
+        counted as it is unpacked, is given up. `series` is for the provider's prompt cache. A class that lacks one of
+        these two parameters is called without it.
         Raises ModelError for every failure.
         Cancelling the coroutine ends the HTTP request at once.
         """

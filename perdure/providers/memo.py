@@ -121,16 +121,47 @@ class Written(list[Item]):
         changed._known = dict(zip(map(id, self), self._texts, strict=False))
         return changed
 
+    @staticmethod
+    def changed_in(items: list[Item], changed: Mapping[int, Item], first: Sequence[Item] = ()) -> list[Item]:
+        """Return the items, with others in some places and before the first; what is known of the rest stays known."""
+        if isinstance(items, Written):
+            return _Changed(items, changed, first)
+        return [*first, *(changed.get(index, item) for index, item in enumerate(items))]
+
     def encode(self) -> Iterator[bytes]:
         """Yield a JSON array in pieces, to be joined once: each copy of a large body costs a page fault per 4 KB."""
+        return _array(self.texts())
+
+    def texts(self) -> list[bytes]:
+        """Return, for each item, a comma and its JSON."""
         texts, known = self._texts, self._known
         texts += [known.get(id(item)) or b"," + _json(item) for item in self[len(texts) :]]
         self._known = {}
-        yield b"["
-        if texts:
-            yield texts[0][1:]
-            yield from texts[1:]
-        yield b"]"
+        return texts
+
+
+class _Changed(Written[Item]):
+    """What was written, with some items exchanged for one request; of the others, what is encoded is kept."""
+
+    def __init__(self, written: Written[Item], changed: Mapping[int, Item], first: Sequence[Item]) -> None:
+        super().__init__([*first, *(changed.get(index, item) for index, item in enumerate(written))])
+        self._written = written
+        self._changed = changed
+        self._first = first
+
+    def texts(self) -> list[bytes]:
+        texts = list(self._written.texts())
+        for index, item in self._changed.items():
+            texts[index] = b"," + _json(item)
+        return [*(b"," + _json(item) for item in self._first), *texts]
+
+
+def _array(texts: list[bytes]) -> Iterator[bytes]:
+    yield b"["
+    if texts:
+        yield texts[0][1:]
+        yield from texts[1:]
+    yield b"]"
 
 
 class _Kept(NamedTuple, Generic[Subject, Item]):

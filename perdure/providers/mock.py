@@ -13,7 +13,7 @@ from ..messages import Message, ModelReply, ToolCall
 from ..options import DEFAULT_ANSWER_BYTES
 from ..settings.mocks import VARIABLE
 from ..text import count_of
-from .base import Delta, Provider
+from .base import ALONE, CallSeries, Delta, Provider
 from .structured import read_answer
 from .tool_call_text import arguments_text
 
@@ -67,6 +67,7 @@ class MockedModel(Provider):
         on_delta: Callable[[Delta], None] | None = None,
         stream: bool = False,
         max_bytes: int = DEFAULT_ANSWER_BYTES,
+        series: CallSeries = ALONE,
     ) -> dict[str, Any]:
         """Return the answer, of which `on_delta` is told one word after the other."""
         if on_delta is not None and not self._calls():

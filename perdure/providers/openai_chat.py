@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agents import Agent
+from ..agents import Agent, PromptCache
 from ..declared_tools import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .azure import AZURE_PROVIDERS, limits_by_max_tokens
-from .base import BLOCK_SIZE, Delta, FunctionDefinition, StreamAssembler
+from .base import BLOCK_SIZE, CallSeries, Delta, FunctionDefinition, StreamAssembler
 from .errors import error_from_http
 from .memo import Memo
+from .prompt_cache import with_cache_key
 from .sdks import openai_sdk
 from .tool_call_text import (
     AcceptedMedia,
@@ -104,6 +105,11 @@ class OpenAIChat(WireFormat):
             cut_short=finish_reason in _CUT_SHORT,
         )
 
+    def for_cache(
+        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
+    ) -> dict[str, Any]:
+        return with_cache_key(request, chosen, series, is_own=is_own, messages="messages")
+
     def assembler(self) -> StreamAssembler:
         return ChatStream(self.key)
 
@@ -168,12 +174,12 @@ def _usage(usage: Any) -> Usage:
         total_tokens=count(usage, "total_tokens"),
         cached_input_tokens=count(usage, "prompt_tokens_details", "cached_tokens"),
         reasoning_tokens=count(usage, "completion_tokens_details", "reasoning_tokens"),
+        cache_write_tokens=count(usage, "prompt_tokens_details", "cache_write_tokens"),
     )
 
 
 class ChatStream(StreamAssembler):
     """Assembles `chat.completion.chunk` events into a `chat.completion` (§8)."""
-        cache_write_tokens=count(usage, "prompt_tokens_details", "cache_write_tokens"),
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

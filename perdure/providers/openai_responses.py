@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..agents import PromptCache
 from ..declared_tools import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
-from .base import Delta, FunctionDefinition, StreamAssembler, provider_call
+from .base import CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
 from .errors import error_from_http
 from .memo import Memo
+from .prompt_cache import with_cache_key
 from .sdks import openai_sdk
 from .tool_call_text import (
     AcceptedMedia,
@@ -88,6 +90,11 @@ class OpenAIResponses(WireFormat):
             provider_calls=[_provider_call(item) for item in items if _is_providers(item["type"])],
             original=list(items) if any(item["type"] != "message" for item in items) else None,
         )
+
+    def for_cache(
+        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
+    ) -> dict[str, Any]:
+        return with_cache_key(request, chosen, series, is_own=is_own, messages="input")
 
     def assembler(self) -> StreamAssembler:
         return ResponsesStream(self.key)
@@ -200,13 +207,13 @@ def _usage(usage: Any) -> Usage:
         total_tokens=count(usage, "total_tokens"),
         cached_input_tokens=count(usage, "input_tokens_details", "cached_tokens"),
         reasoning_tokens=count(usage, "output_tokens_details", "reasoning_tokens"),
+        cache_write_tokens=count(usage, "input_tokens_details", "cache_write_tokens"),
     )
 
 
 class ResponsesStream(StreamAssembler):
     """Assembles `response.*` events. The last one holds the whole response, but not with every server."""
 
-        cache_write_tokens=count(usage, "input_tokens_details", "cache_write_tokens"),
     def __init__(self, provider: str) -> None:
         self._provider = provider
         self._response: dict[str, Any] = {}

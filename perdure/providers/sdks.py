@@ -78,6 +78,12 @@ class SdkNames:
         """
         return any(key.fits(endpoint) for key in self.keys)
 
+    def is_providers(self, address: str) -> bool:
+        """Return whether the address is the provider's own, whatever the environment names besides."""
+        server = server_in(address)
+        hosts = [host for key in self.keys for host in key.hosts]
+        return server is not None and server.scheme == "https" and is_listed(server, hosts)
+
     def ambient_key(self, endpoint: str | None) -> AmbientKey | None:
         """Return the key of the environment for that endpoint."""
         return next((key for key in self.keys if key.value and key.fits(endpoint)), None)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ..agents import Agent, ModelOptions
+from ..agents import Agent, ModelOptions, PromptCache
 from ..declared_tools import CustomTool, Property
 from ..errors import ModelError
 from ..messages import MAX_TOKENS, Message, ModelReply, ProviderCall, ToolCall, Usage
 from ..options import DEFAULT_ANSWER_BYTES
 from ..text import bounded_text, excerpt
 from .base import (
+    ALONE,
     MAX_CALLS,
+    CallSeries,
     Delta,
     FunctionDefinition,
     Provider,
@@ -27,10 +29,12 @@ from .base import (
 )
 from .clients import client_for, is_without_key, load_sdk
 from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json_excerpt, short_word
+from .prompt_cache import refuses_marks
 from .sdk_call import SdkCall
 from .sdks import SdkNames
 from .structured import read_answer, structured_value
 
+Send = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
 _NO_KEY_SENT = (
@@ -78,6 +82,11 @@ class WireFormat(Provider):
     """Keys whose objects `additionalProperties` may add to (an effort level beside an output format)."""
     has_strict_tools: ClassVar[bool] = True
     """Whether a tool can be strict; where it can't, strict tools are offered as ordinary ones."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self._refusing: set[tuple[str, str]] = set()
+        """The address and model of the servers that have refused what prompt caches need."""
 
     def to_request(
         self,
@@ -179,19 +188,57 @@ class WireFormat(Provider):
         on_delta: Callable[[Delta], None] | None = None,
         stream: bool = False,
         max_bytes: int = DEFAULT_ANSWER_BYTES,
+        series: CallSeries = ALONE,
     ) -> dict[str, Any]:
         await load_sdk(self.sdk)
         client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
         call = SdkCall(self.sdk, client, self.path, timeout, self.key, self.expected, self._require_answer, max_bytes)
-        try:
+
+        async def send(body: Mapping[str, Any]) -> dict[str, Any]:
             if stream:
-                return await call.stream(self.to_stream_body(request), self.assembler(), on_delta or _ignore)
-            return await call.post({key: request[key] for key in request if key not in _STREAMING_ONLY})
+                return await call.stream(self.to_stream_body(body), self.assembler(), on_delta or _ignore)
+            return await call.post({key: body[key] for key in body if key not in _STREAMING_ONLY})
+
+        try:
+            return await self._send_cached(send, agent, dict(request), series, client)
         except ModelError as error:
             error.address, error.model = call.address, short_word(request.get("model"))
             if error.kind == "authentication" and is_without_key(client):
                 error.message = f"{error.message} ({_NO_KEY_SENT.format(call.address)})"
             raise
+
+    async def _send_cached(
+        self, send: Send, agent: Agent, request: dict[str, Any], series: CallSeries, client: Any
+    ) -> dict[str, Any]:
+        """Send the request as the prompt cache needs it; to a server that refuses that, as it is.
+
+        The refusal is remembered for that server and model. Raises ModelError.
+        """
+        options = _options(agent)
+        chosen = options.prompt_cache if options else None
+        address = str(client.base_url)
+        place = (address, str(request.get("model")))
+        if place in self._refusing or not (chosen or series.goes_on):
+            return await send(request)
+        cached = self.for_cache(request, chosen, series, is_own=self.sdk.is_providers(address))
+        try:
+            return await send(cached)
+        except ModelError as error:
+            if cached is request or not refuses_marks(error.status, error.message):
+                raise
+        response = await send(request)
+        self._refusing.add(place)
+        return response
+
+    def for_cache(
+        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
+    ) -> dict[str, Any]:
+        """Return the request as the API's prompt cache needs it; the same object where there is nothing to add.
+
+        `chosen` is what the agent's file says; `is_own` is whether the request goes to the provider itself, not to a
+        server that imitates it.
+        """
+        return request
 
     def _require_answer(self, response: Mapping[str, Any]) -> None:
         """Reads the response where its status and address are known; `reply` reads it for what it says."""

@@ -1,0 +1,153 @@
+"""How requests are marked for the prompt caches of providers: which prefix they keep, and which calls belong together.
+
+The rules: https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching and
+https://developers.openai.com/api/docs/guides/prompt-caching
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..agents import PromptCache
+from .base import CallSeries
+from .memo import Written
+
+Json = dict[str, Any]
+
+_MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
+"""Blocks of Anthropic's that may be marked; thinking may not."""
+_REFUSALS = re.compile(
+    r"cache_control|prompt_cache|extra (?:inputs|fields)|(?:unknown|unrecogni[sz]ed|unsupported|unexpected|additional) "
+    r"(?:request )?(?:param|argument|field|key|name|propert|input)|valid string",
+    re.IGNORECASE,
+)
+_REFUSING = frozenset({400, 404, 422})
+_GENERATION = re.compile(r"(?:^|[/:])gpt-(?!35)(\d{1,2})(?:\.(\d+))?")
+_WITH_MARKS = (5, 6)
+"""The generation of OpenAI's models from which on writes cost, and prefixes are matched only where a mark stands."""
+
+
+def refuses_marks(status: int | None, text: str) -> bool:
+    """Return whether an error may be about what was added for a cache: a server may know less than it imitates."""
+    return status in _REFUSING and _REFUSALS.search(text) is not None
+
+
+def with_cache_control(request: Json, chosen: PromptCache | None, series: CallSeries) -> Json:
+    """Return the request with at most four marks of Anthropic's: after tools, after system, where the last request
+    ended, and at the end.
+
+    A mark is matched with what was written up to 20 blocks before it. The third one finds what the last request wrote,
+    however many blocks the answer and its results take. A request that has a mark of its agent's is left alone.
+    """
+    if chosen == "off" or (chosen is None and not series.goes_on) or _is_marked(request):
+        return request
+    control = {"type": "ephemeral", "ttl": "1h"} if chosen == "1h" else {"type": "ephemeral"}
+    mark = {"cache_control": control}
+    marked = dict(request)
+    if tools := request.get("tools"):
+        marked["tools"] = _with_last(tools, _is_loaded, mark)
+    system = request.get("system")
+    if isinstance(system, str | list) and _is_said(system):
+        blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
+        marked["system"] = _with_last(blocks, _is_markable, mark)
+    # Without tools to choose from, the messages are another prefix, which no later request has.
+    if series.goes_on and request.get("tool_choice") != {"type": "none"}:
+        turns = request["messages"]
+        changed = {
+            index: turns[index] | {"content": _with_last(turns[index]["content"], _is_markable, mark)}
+            for index in _ends(turns)
+        }
+        marked["messages"] = Written.changed_in(turns, changed)
+    return marked
+
+
+def _ends(turns: Sequence[Json]) -> Iterable[int]:
+    """Return which turns were the last ones: of the request before this one, and of this one."""
+    if not turns:
+        return ()
+    answer = next((index for index in reversed(range(len(turns))) if turns[index]["role"] == "assistant"), 0)
+    return sorted({max(0, answer - 1), len(turns) - 1})
+
+
+def _with_last(blocks: Any, is_markable: Any, mark: Json) -> Any:
+    """Return the blocks, the last one that may be marked with the mark."""
+    index = next((index for index in reversed(range(len(blocks))) if is_markable(blocks[index])), None)
+    return blocks if index is None else [*blocks[:index], {**blocks[index], **mark}, *blocks[index + 1 :]]
+
+
+def _is_loaded(tool: Any) -> bool:
+    return isinstance(tool, dict) and not tool.get("defer_loading")
+
+
+def _is_markable(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") in _MARKABLE and _is_said(block.get("text", "-"))
+
+
+def _is_said(text: Any) -> bool:
+    return bool(text and not (isinstance(text, str) and text.isspace()))
+
+
+def _is_marked(request: Json) -> bool:
+    if "cache_control" in request:
+        return True
+    system = request.get("system")
+    groups = [request.get("tools") or (), system if isinstance(system, list) else ()]
+    groups += [turn["content"] for turn in request["messages"]]
+    return any(isinstance(block, dict) and block.get("cache_control") for group in groups for block in group)
+
+
+def with_cache_key(
+    request: Json, chosen: PromptCache | None, series: CallSeries, *, is_own: bool, messages: str
+) -> Json:
+    """Return the request as OpenAI's cache needs it: with the key of its series, and a mark after tools and system.
+
+    `messages` is the key of its conversation. Servers of others are sent neither, unless the agent's file asks for it.
+    Only models that know marks get one; with `off`, these write nothing. What the agent's file says itself stays.
+    """
+    knows_marks = _generation(request.get("model")) >= _WITH_MARKS
+    if chosen == "off":
+        return {"prompt_cache_options": {"mode": "explicit"}, **request} if knows_marks else request
+    if chosen is None and not (series.goes_on and is_own):
+        return request
+    changed = {"prompt_cache_key": series.key, **request} if series.goes_on and series.key else dict(request)
+    if knows_marks and not _has_breakpoints(request, messages):
+        if chosen == "1h":
+            changed["prompt_cache_options"] = {"ttl": "12h"}
+        _mark_instructions(changed, messages)
+    return changed
+
+
+def _mark_instructions(request: Json, messages: str) -> None:
+    mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    items = request[messages]
+    instructions = request.get("instructions")
+    if isinstance(instructions, str) and _is_said(instructions) and "previous_response_id" not in request:
+        # The API has no place for a mark in `instructions`.
+        content = [{"type": "input_text", "text": request.pop("instructions"), **mark}]
+        request[messages] = Written.changed_in(items, {}, first=[{"role": "developer", "content": content}])
+        return
+    end = next((index for index, item in enumerate(items) if not _instructs(item)), len(items))
+    if end and (content := items[end - 1].get("content")) and _is_said(content):
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        last = {**parts[-1], **mark}
+        request[messages] = Written.changed_in(items, {end - 1: items[end - 1] | {"content": [*parts[:-1], last]}})
+
+
+def _instructs(item: Json) -> bool:
+    return item.get("role") in ("system", "developer")
+
+
+def _has_breakpoints(request: Json, messages: str) -> bool:
+    if "prompt_cache_options" in request:
+        return True
+    contents = (item.get("content") for item in request[messages])
+    parts = (part for content in contents if isinstance(content, list) for part in content)
+    return any(isinstance(part, dict) and "prompt_cache_breakpoint" in part for part in parts)
+
+
+def _generation(model: Any) -> tuple[int, int]:
+    """Return the version of a GPT by its name, as (5, 6); (0, 0) for any other model."""
+    match = _GENERATION.search(model) if isinstance(model, str) else None
+    return (int(match[1]), int(match[2] or 0)) if match else (0, 0)

@@ -1,0 +1,213 @@
+"""What requests tell the prompt caches of providers, and servers that want to hear nothing of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perdure.agents import Agent
+from perdure.errors import ModelError
+from perdure.messages import Message, ToolCall, ToolResult
+from perdure.providers.base import CallSeries
+from perdure.providers.memo import Unchanging, encode
+from perdure.providers.registry import provider_for
+from perdure.providers.wire_format import WireFormat
+
+from ..support.recorded_server import Recorded, RecordedServer
+from ..support.wire_agents import ANTHROPIC, CHAT, RESPONSES, agent
+
+Api = tuple[str, str]
+SAID = {"content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn"}
+SERIES = CallSeries("key", goes_on=True)
+MARK = {"type": "ephemeral"}
+TOOLS = [{"name": name, "kind": "function", "parameters": [{"name": "x", "kind": "string"}]} for name in ("a", "b")]
+
+
+def rounds(count: int, calls: int = 1) -> list[Message]:
+    """A conversation in which tools were called so often, each time so many of them."""
+    messages = [Message.system("Be brief."), Message.user("Go on.")]
+    for number in range(count):
+        asked = [ToolCall(id=f"{number}-{index}", name="a", arguments="{}") for index in range(calls)]
+        messages += [Message.assistant("", asked), *(Message.tool(call, ToolResult.of_text("Seen.")) for call in asked)]
+    return messages
+
+
+def asked(
+    api: Api, *, prompt_cache: str | None = None, model: str = "m", options: dict[str, Any] | None = None, **more: Any
+) -> Agent:
+    found = agent(api, tools=TOOLS, options={**(options or {}), "promptCache": prompt_cache}, **more)
+    assert found.model is not None
+    return found.model_copy(update={"model": found.model.model_copy(update={"id": model})})
+
+
+def cached(
+    given: Agent, messages: list[Message], *, series: CallSeries = SERIES, is_own: bool = True, **more: Any
+) -> dict[str, Any]:
+    provider = provider_for(given)
+    assert isinstance(provider, WireFormat)
+    request = provider.to_request(given, messages, **more)
+    before = encode(request)
+    options = given.model.options if given.model else None
+    found = provider.for_cache(request, options and options.prompt_cache, series, is_own=is_own)
+    assert encode(request) == before, "what is kept of the conversation is not changed"
+    return found
+
+
+def marks(request: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Where the marks of Anthropic's stand."""
+    system = request.get("system")
+    found: list[tuple[Any, ...]] = []
+    for name, blocks in (("tools", request.get("tools") or ()), ("system", system if isinstance(system, list) else ())):
+        found += [(name, index) for index, block in enumerate(blocks) if "cache_control" in block]
+    for number, turn in enumerate(request["messages"]):
+        found += [
+            ("messages", number, index) for index, block in enumerate(turn["content"]) if "cache_control" in block
+        ]
+    return found
+
+
+def test_anthropics_marks_stand_after_tools_and_system_and_where_requests_end() -> None:
+    request = cached(asked(ANTHROPIC), rounds(3, calls=30))
+    assert marks(request) == [("tools", 1), ("system", 0), ("messages", 4, 29), ("messages", 6, 29)]
+    assert request["system"] == [{"type": "text", "text": "Be brief.", "cache_control": MARK}]
+    before = cached(asked(ANTHROPIC), rounds(2, calls=30))
+    assert marks(before)[-1] == marks(request)[-2], "what the last request has written is found by its own mark"
+
+
+def test_of_a_conversation_that_nobody_has_answered_only_the_end_is_marked() -> None:
+    assert marks(cached(asked(ANTHROPIC), rounds(0))) == [("tools", 1), ("system", 0), ("messages", 0, 0)]
+
+
+def test_a_steering_message_and_an_answer_that_is_sent_back_move_no_mark() -> None:
+    messages = [*rounds(2), Message.user("And?"), Message.assistant("So."), Message.user("Once more.")]
+    assert marks(cached(asked(ANTHROPIC), messages))[2:] == [("messages", 4, 1), ("messages", 6, 0)]
+
+
+def test_thinking_is_not_marked() -> None:
+    thought = {"api": "anthropic", "content": [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]}
+    prefilled = Message(role="assistant", metadata={"provider_content": thought})
+    assert marks(cached(asked(ANTHROPIC), [*rounds(1), prefilled]))[2:] == [("messages", 2, 0)]
+
+
+def test_the_last_answer_without_tools_to_choose_from_writes_no_messages() -> None:
+    request = cached(asked(ANTHROPIC), rounds(2), may_call_tools=False)
+    assert marks(request) == [("tools", 1), ("system", 0)]
+
+
+@pytest.mark.parametrize(("chosen", "mark"), [("1h", {**MARK, "ttl": "1h"}), ("5m", MARK), (None, MARK)])
+def test_how_long_it_is_kept(chosen: str | None, mark: dict[str, str]) -> None:
+    request = cached(asked(ANTHROPIC, prompt_cache=chosen), rounds(1))
+    assert request["tools"][-1]["cache_control"] == request["messages"][-1]["content"][-1]["cache_control"] == mark
+
+
+def test_when_nothing_is_marked() -> None:
+    assert not marks(cached(asked(ANTHROPIC, prompt_cache="off"), rounds(1)))
+    alone = CallSeries("key", goes_on=False)
+    assert not marks(cached(asked(ANTHROPIC), rounds(1), series=alone))
+    assert marks(cached(asked(ANTHROPIC, prompt_cache="5m"), rounds(1), series=alone)) == [("tools", 1), ("system", 0)]
+
+
+OWN = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+
+
+def of_the_file(own: str) -> tuple[Agent, list[Message]]:
+    """An agent, and its conversation, of which one thing is marked in its own way."""
+    messages = rounds(1)
+    if own == "request":
+        return asked(ANTHROPIC, options={"additionalProperties": OWN}), messages
+    if own == "tool":
+        return asked(ANTHROPIC, options={"additionalProperties": {"tools": [{"name": "c", **OWN}]}}), messages
+    role = "system" if own == "system" else "user"
+    part = {"kind": "text", "value": "Long.", **OWN}
+    mine = Message.model_validate({"role": role, "parts": [part, {"kind": "text", "value": "Short."}]})
+    return asked(ANTHROPIC), [mine, *messages]
+
+
+@pytest.mark.parametrize("own", ["request", "tool", "system", "part"])
+def test_the_marks_of_the_agent_itself_are_the_only_ones(own: str) -> None:
+    request = cached(*of_the_file(own))
+    assert str(request).count("cache_control") == 1
+    assert str(request).count("'ttl': '1h'") == 1
+
+
+@pytest.mark.parametrize(("api", "key"), [(CHAT, "messages"), (RESPONSES, "input")])
+def test_openais_own_servers_are_told_the_series(api: Api, key: str) -> None:
+    messages = rounds(2)
+    old = cached(asked(api, model="gpt-5.5"), messages)
+    assert (old["prompt_cache_key"], "prompt_cache_breakpoint" in str(old)) == ("key", False)
+    for model in ("gpt-5.6", "gpt-5.10-mini", "gpt-6-2027-01-01", "ft:gpt-5.6:me"):
+        new = cached(asked(api, model=model), messages)
+        first = new[key][0]
+        assert first["role"] in ("system", "developer")
+        assert first["content"][-1]["text"] == "Be brief."
+        assert first["content"][-1]["prompt_cache_breakpoint"] == {"mode": "explicit"}
+        assert str(new).count("prompt_cache_breakpoint") == 1
+        assert "instructions" not in new
+        assert [item for item in new[key] if item.get("role") not in ("system", "developer")] == [
+            item for item in old[key] if item.get("role") not in ("system", "developer")
+        ]
+    for model in ("gpt-4o", "gpt-35-turbo", "gpt-oss-120b", "o4-mini", "gpt-5"):
+        assert "prompt_cache_breakpoint" not in str(cached(asked(api, model=model), messages))
+
+
+@pytest.mark.parametrize("api", [CHAT, RESPONSES])
+def test_what_others_that_speak_openais_protocol_are_told(api: Api) -> None:
+    plain = cached(asked(api, model="gpt-5.6"), rounds(1), is_own=False)
+    assert "prompt_cache" not in str(plain)
+    chosen = cached(asked(api, model="gpt-5.6", prompt_cache="1h"), rounds(1), is_own=False)
+    assert (chosen["prompt_cache_key"], chosen["prompt_cache_options"]) == ("key", {"ttl": "12h"})
+    off = cached(asked(api, model="gpt-5.6", prompt_cache="off"), rounds(1))
+    assert off["prompt_cache_options"] == {"mode": "explicit"}, "without a mark, nothing is written"
+    assert "prompt_cache" not in str(cached(asked(api, model="gpt-5.5", prompt_cache="off"), rounds(1)))
+
+
+def test_what_the_file_tells_openais_cache_itself_stays() -> None:
+    own = {"prompt_cache_key": "mine", "prompt_cache_options": {"mode": "explicit"}}
+    request = cached(asked(CHAT, model="gpt-5.6", options={"additionalProperties": own}), rounds(1))
+    assert {name: request[name] for name in own} == own
+    assert "prompt_cache_breakpoint" not in str(request)
+
+
+@pytest.mark.parametrize("api", [CHAT, RESPONSES, ANTHROPIC])
+def test_one_request_after_the_other_is_written_as_without_the_memo(api: Api) -> None:
+    """The marks move, and what is kept of each message stays as it is without them."""
+    messages, given = rounds(6, calls=2), asked(api, model="gpt-5.6")
+    for end in (2, 5, 8, 8, 11, len(messages)):
+        known = cached(given, Unchanging(messages[:end]))
+        assert encode(known) == encode(cached(given, messages[:end])), end
+    assert encode(cached(given, Unchanging(messages), series=CallSeries())) == encode(
+        cached(given, messages, series=CallSeries())
+    )
+
+
+OF_ANTHROPIC = {"error": {"message": "tools.1.cache_control: Extra inputs are not permitted", "type": "x"}}
+OF_FASTAPI = {"detail": [{"loc": ["body", "cache_control"], "msg": "Extra inputs are not permitted"}]}
+
+
+@pytest.mark.parametrize("refusal", [OF_ANTHROPIC, OF_FASTAPI])
+async def test_a_server_that_refuses_marks_is_sent_none_from_then_on(
+    refusal: dict[str, Any], recorded: RecordedServer
+) -> None:
+    model = next(iter(refusal))
+    given = asked(ANTHROPIC, model=model, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"})
+    provider = provider_for(given)
+    recorded.answers(Recorded.of_json(refusal, status=422), Recorded.of_json(SAID))
+    for _ in range(2):
+        await provider.call(given, provider.to_request(given, rounds(1)), timeout=5, series=SERIES)
+    assert [len(marks(received.body)) for received in recorded.received] == [4, 0, 0]
+
+
+async def test_a_request_that_is_wrong_without_marks_too_fails_as_it_did(recorded: RecordedServer) -> None:
+    provider = provider_for(asked(ANTHROPIC))
+    given = asked(ANTHROPIC, model="wrong", connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"})
+    for message, requests in (("max_tokens: too many", 1), ("messages.1.x: Extra inputs are not permitted", 2)):
+        recorded.forget()
+        recorded.answers(Recorded.of_json({"error": {"message": message, "type": "invalid_request_error"}}, status=400))
+        with pytest.raises(ModelError, match=message):
+            await provider.call(given, provider.to_request(given, rounds(1)), timeout=5, series=SERIES)
+        assert len(recorded.received) == requests
+    recorded.forget()
+    recorded.answers(Recorded.of_json(SAID))
+    await provider.call(given, provider.to_request(given, rounds(1)), timeout=5, series=SERIES)
+    assert len(marks(recorded.received[0].body)) == 4, "it was not the marks"
