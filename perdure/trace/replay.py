@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +19,17 @@ from temporalio.worker import (
     WorkflowInboundInterceptor,
     WorkflowInterceptorClassInput,
     WorkflowOutboundInterceptor,
+    WorkflowReplayResult,
 )
 
 from ..workflows.agent_run import AgentRun
 from ..workflows.interceptors import RunObserver
 from ..workflows.runner import OwnWorkflowRunner
+
+logger = logging.getLogger("perdure")
+
+TRIES = 5
+"""Temporal's SDK ends a replay in which one step takes more than 2 s, as happens where a machine has no time for it."""
 
 
 @dataclass
@@ -41,8 +48,26 @@ async def replay_link(
     """Replay the history, which may be that of an open run.
 
     Raises `NondeterminismError` when this version of perdure would not have made that history, and `ValueError` when
-    no agent was run in it.
+    no agent was run in it, or when it can't be replayed to its end.
     """
+    for _ in range(TRIES):
+        result, begun, asked = await _replay(workflow_id, events, converter, namespace)
+        if not isinstance(result.replay_failure, RuntimeError):
+            break
+        logger.info("the replay of %s is begun anew: %s", workflow_id, result.replay_failure)
+    match result.replay_failure:
+        case workflow.NondeterminismError() as failure:
+            raise failure
+        case Exception() as failure:
+            raise ValueError(f"the history of {workflow_id!r} can't be replayed to its end: {failure}") from failure
+    if begun.run is None or begun.info is None:
+        raise ValueError(f"the history of {workflow_id!r} is not that of an agent's run")
+    return Replayed(begun.run, begun.info, asked.local)
+
+
+async def _replay(
+    workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter, namespace: str
+) -> tuple[WorkflowReplayResult, _RunKeeper, _LocalInputs]:
     begun, asked = _RunKeeper(), _LocalInputs()
     replayer = Replayer(
         workflows=[AgentRun],
@@ -52,9 +77,7 @@ async def replay_link(
         unsandboxed_workflow_runner=OwnWorkflowRunner(),
     )
     result = await replayer.replay_workflow(WorkflowHistory(workflow_id, events), raise_on_replay_failure=False)
-    if isinstance(result.replay_failure, workflow.NondeterminismError) or begun.run is None or begun.info is None:
-        raise result.replay_failure or ValueError(f"the history of {workflow_id!r} is not that of an agent's run")
-    return Replayed(begun.run, begun.info, asked.local)
+    return result, begun, asked
 
 
 class _RunKeeper(RunObserver[AgentRun]):

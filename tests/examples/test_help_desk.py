@@ -86,7 +86,7 @@ async def test_the_command_of_its_page(shop: ModuleType, cli: Cli, client: Clien
             return bool((await get_run(client, "help-desk-command").status()).pending_approvals)
         return False
 
-    await wait_for(waits, timeout=60)
+    await wait_for(waits, timeout=120)
     assert (await cli("approve", "help-desk-command", "refund")).code == 0
     done = await command.finish()
     assert done.code == 0, done.stderr
