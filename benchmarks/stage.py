@@ -138,15 +138,30 @@ def run(main: Coroutine[None, None, None]) -> NoReturn:
 @asynccontextmanager
 async def stage(*, fast: bool = True, settings: tuple[str, ...] = ()) -> AsyncIterator[Stage]:
     """A dev server in memory and a model; `fast` sets the dynamic configuration of the embedded server."""
-    binary = find_binary()
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(binary) if binary else None,
-        dev_server_log_level="error",
-        dev_server_extra_args=dynamic_config(*(FAST if fast else ()), *settings),
-    ) as environment:
+    async with _environment(fast, settings) as environment:
         model = await Process.start("benchmarks.model_server")
         try:
             address = environment.client.service_client.config.target_host
             yield Stage(await connect(address), environment.client, address, model.first_line)
         finally:
             await model.stop()
+
+
+@asynccontextmanager
+async def server_at(*, settings: tuple[str, ...] = (), arguments: tuple[str, ...] = ()) -> AsyncIterator[str]:
+    """The address of a dev server in memory, with further dynamic configuration and arguments."""
+    async with _environment(True, settings, arguments) as environment:
+        yield environment.client.service_client.config.target_host
+
+
+@asynccontextmanager
+async def _environment(
+    fast: bool, settings: tuple[str, ...], arguments: tuple[str, ...] = ()
+) -> AsyncIterator[WorkflowEnvironment]:
+    binary = find_binary()
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(binary) if binary else None,
+        dev_server_log_level="error",
+        dev_server_extra_args=[*dynamic_config(*(FAST if fast else ()), *settings), *arguments],
+    ) as environment:
+        yield environment

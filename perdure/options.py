@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,10 @@ MIN_SECONDS = 0.001
 """Of the time-outs of tools: Temporal reads a time-out that rounds to 0 in its unit as none at all."""
 MAX_USD = 1e9
 DEFAULT_ANSWER_BYTES = 16 * 1024 * 1024
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class RunOptions(BaseModel):
@@ -98,6 +102,11 @@ class RunOptions(BaseModel):
     """How many levels of agents may call each other below this run."""
     max_repeated_calls: int | None = Field(default=None, ge=2)
     """How many rounds in a row may ask for exactly the same tool calls."""
+    lost_worker_seconds: float | None = Field(default=None, ge=1, le=3600, exclude_if=_is_none)
+    """How soon a lost worker is noticed; None for 5, on Temporal Cloud 30. A call tells that it is alive when four
+    fifths of it have passed, which costs an Action there."""
+    stream_seconds: float | None = Field(default=None, ge=0.05, le=60, exclude_if=_is_none)
+    """How often those who watch the run are told what the model and tools say; None for 0.1, on Temporal Cloud 1."""
 
     @field_validator(
         "tool_timeout",
@@ -123,3 +132,24 @@ class RunOptions(BaseModel):
 
 
 _MAY_BE_ZERO = frozenset({"retry_base_seconds", "rate_limit_seconds", "cancel_grace"})
+
+
+class Cadence(NamedTuple):
+    """The two settings that decide what it costs to run and to watch an agent, in seconds."""
+
+    lost_worker_seconds: float
+    stream_seconds: float
+
+
+OWN_CADENCE = Cadence(lost_worker_seconds=5.0, stream_seconds=0.1)
+"""On a server of one's own, where a request costs nothing."""
+CLOUD_CADENCE = Cadence(lost_worker_seconds=30.0, stream_seconds=1.0)
+"""On Temporal Cloud, where each heartbeat is an Action."""
+
+
+def cadence_of(options: RunOptions) -> Cadence:
+    """Return the cadence of a run."""
+    return Cadence(
+        options.lost_worker_seconds or OWN_CADENCE.lost_worker_seconds,
+        options.stream_seconds or OWN_CADENCE.stream_seconds,
+    )

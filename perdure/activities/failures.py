@@ -1,22 +1,32 @@
-"""How perdure's errors leave an activity: typed, retried where another worker may have what this one lacks."""
+"""How errors leave an activity, what it knows of its earlier attempts, and suspects: calls that were lost too often."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import timedelta
+from typing import Any
 
 from temporalio import activity
+from temporalio.api.failure.v1 import Failure
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
+from ..payloads.failures import text_of
 from ..protocol import activities
-from ..protocol.activities import NOT_HERE, Offer
+from ..protocol.activities import NOT_HERE, SUSPECT_WAITS, Offer
 from ..protocol.inventory import Lacking
-from ..redaction import redacted_excerpt
-from ..text import bounded_text
+from ..redaction import get_logger, redact, redacted_excerpt
+from ..text import bounded_text, one_line
+from ..tool_calls import progress_of
+
+_log = get_logger("perdure.runs")
 
 
 @contextmanager
@@ -116,3 +126,160 @@ async def count_start() -> int:
     handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
     await handle.heartbeat(starts, *activity.info().heartbeat_details[1:])
     return starts
+
+
+async def cancelled_meanwhile() -> bool:
+    """Return whether the run was cancelled since this activity's first attempt was lost: then nothing may start any
+    more.
+
+    Costs a request to the server on a further attempt, and nothing on the first. The server is asked because the
+    workflow, which would cancel the activity, may have had no worker either. Raises RPCError.
+    """
+    info = activity.info()
+    if info.attempt == 1:
+        return False
+    assert info.workflow_id is not None
+    about = {"run": info.workflow_id, "attempt": info.attempt}
+    handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+    description = await handle.describe()
+    failure = _last_failure(description)
+    # Offers to other workers have a line of their own, when they begin.
+    level = logging.DEBUG if failure and failure.application_failure_info.type == NOT_HERE else logging.WARNING
+    if _log.isEnabledFor(level):
+        _log.log(
+            level,
+            "Run %s: %s is tried again (attempt %d)%s",
+            *(info.workflow_id, info.activity_type, info.attempt, await _why(failure)),
+            extra=about,
+        )
+    return description.raw_description.workflow_extended_info.cancel_requested
+
+
+def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:
+    """Return how the attempt before this one has failed; None where the server does not say."""
+    for pending in described.raw_description.pending_activities:
+        if pending.activity_id == activity.info().activity_id and pending.HasField("last_failure"):
+            return pending.last_failure
+    return None
+
+
+async def _why(failure: Failure | None) -> str:
+    """Return why the attempt before this one has failed; "" where that is not known."""
+    if failure is None:
+        return ""
+    try:
+        text = await text_of(activity.client().data_converter, failure)
+    except ConfigurationError as problem:
+        text = str(problem)
+    return f": {one_line(redact(text), 300)}"
+
+
+def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:
+    """`handed_on` of the current activity, for whatever thread, task or callback asks."""
+    context = copy_context()
+
+    async def ask() -> bool:
+        return await asyncio.get_running_loop().create_task(handed_on(), context=context)
+
+    return ask
+
+
+async def handed_on() -> bool:
+    """Return whether this activity was cancelled because another attempt goes on with it, not because its run is over.
+
+    Costs a request to the server where the cancellation itself does not say.
+    """
+    details = activity.cancellation_details()
+    if details is None or details.cancel_requested:
+        return False
+    if details.worker_shutdown:
+        return True
+    # The server does not know this attempt any more: the run is over, or this worker was taken for lost.
+    info = activity.info()
+    assert info.workflow_id is not None
+    handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+    try:
+        description = await handle.describe()
+    except RPCError:
+        return True
+    is_cancelled = description.raw_description.workflow_extended_info.cancel_requested
+    return description.status == WorkflowExecutionStatus.RUNNING and not is_cancelled
+
+
+def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
+    """Details that the attempt before this one has told last; where starts are counted, without the count."""
+    details = tuple(activity.info().heartbeat_details)
+    if is_counted or (details and is_count_of_starts(details[0])):
+        details = details[1:]
+    return details[:-1] if details and progress_of(details[-1]) else details
+
+
+def is_count_of_starts(detail: Any) -> bool:
+    """Return whether a detail of a heartbeat says how often a call was started, as those of suspects do."""
+    return isinstance(detail, dict) and detail.get("event") == "tool_starts"
+
+
+FREE_STARTS = 2
+"""As often a call is started beside any other: most workers are lost for reasons of their own."""
+SUSPECT_WAIT, LONGEST_SUSPECT_WAIT = 1.0, 60.0
+"""Seconds until a suspect is offered again: a fifth of the time that has passed."""
+
+
+class Suspects:
+    """The suspects of one worker."""
+
+    def __init__(self) -> None:
+        self._is_busy = False
+
+    @contextmanager
+    def alone(self, starts: int) -> Iterator[None]:
+        """Let the block run beside no other suspect, if a call that was started so often is one.
+
+        Raises the ApplicationError by which Temporal offers the call again later, here or elsewhere.
+        """
+        if starts < FREE_STARTS:
+            yield
+            return
+        if self._is_busy:
+            raise _later()
+        _log.warning(
+            "%s of run %s was lost with %d workers: it is started beside no other such call",
+            *(activity.info().activity_type, activity.info().workflow_id, starts),
+        )
+        self._is_busy = True
+        try:
+            yield
+        finally:
+            self._is_busy = False
+
+
+def starts_before(offer: Offer | None) -> int:
+    """Return how often the call of this activity was started by workers that were lost with it."""
+    if offer is not None:
+        return starts_so_far()
+    details = activity.info().heartbeat_details
+    if details and is_count_of_starts(details[0]):
+        return int(details[0]["starts"])
+    return min(activity.info().attempt - 1, FREE_STARTS)  # Later starts are counted; other attempts have waited.
+
+
+async def count_suspect() -> dict[str, Any]:
+    """Record one more start before it happens, so that waiting does not count; the detail that later beats begin with.
+
+    Raises RPCError.
+    """
+    counted = {"event": "tool_starts", "starts": starts_before(None) + 1}
+    handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
+    await handle.heartbeat(counted, *last_heartbeat(is_counted=False))
+    return counted
+
+
+def _later() -> ApplicationError:
+    info = activity.info()
+    waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
+    return ApplicationError(
+        "It was lost with several workers, and waits until another such call has ended here",
+        type=SUSPECT_WAITS,
+        next_retry_delay=timedelta(seconds=min(max(SUSPECT_WAIT, GROWTH * waited), LONGEST_SUSPECT_WAIT)),
+        category=ApplicationErrorCategory.BENIGN,
+    )

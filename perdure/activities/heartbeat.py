@@ -1,33 +1,36 @@
-"""An activity under way: it beats, hears of a cancellation, knows of earlier attempts, and runs alone if suspect."""
+"""An activity under way: it beats, when it has to or somebody reads what it tells, and hears of a cancellation."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from datetime import timedelta
-from typing import Any
 
 from temporalio import activity
-from temporalio.api.failure.v1 import Failure
-from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
-from ..errors import ConfigurationError
-from ..payloads.failures import text_of
-from ..protocol.activities import NOT_HERE, STREAM_SECONDS, SUSPECT_WAITS, Offer, StreamedText
-from ..redaction import get_logger, redact, redactor
-from ..text import one_line
-from ..tool_calls import progress_of
-from .failures import starts_so_far
+from ..options import OWN_CADENCE
+from ..protocol.activities import StreamedText, readers_queue
+from ..redaction import get_logger, redactor
+from .pollers import ACTIVITIES, quota_of
 
 _log = get_logger("perdure.runs")
 
-HEARTBEAT_SECONDS = 1.0
-"""Between two heartbeats. An activity learns from the answer to one that it was cancelled."""
+BEAT_SHARES = (0.65, 0.8)
+"""Of an activity's heartbeat time-out, the least and the most that passes until a beat; the most is that of Temporal's
+SDK. From the answer to a beat, an activity learns that it was cancelled."""
+SPARE_SECONDS = 2.3
+"""So much of the time-out is left at a beat: for a server that is away for a moment, or a worker that is busy."""
+CANCEL_SECONDS = (0.1, 0.6)
+"""After the run has given an activity up, when this one asks by a beat whether it is the one: the server takes a moment
+to know it."""
 HEART_FAILED = "HeartFailed"
 """Error type: an attempt was ended because its heartbeat failed."""
 on_first_words: ContextVar[Callable[[], None] | None] = ContextVar("on_first_words", default=None)
@@ -36,55 +39,136 @@ MAX_SAID_CHARS = 250_000
 """Each beat carries everything said so far, and Temporal takes 2 MB; what comes after this is seen with the result."""
 
 
-async def cancelled_meanwhile() -> bool:
-    """Return whether the run was cancelled since this activity's first attempt was lost: then nothing may start any
-    more.
+LOOK_SECONDS = 0.5
+"""Between two looks while a call has something to tell, and nobody is known to read it."""
+RENEW_SECONDS = 4.0
+"""Between two looks while all that is told is read."""
+LEASE_SECONDS = 15.0
+"""A reader polls more often than that; one that has not done so for longer is gone."""
+ASKED_SECONDS = 6.0
+"""The same after a question about the run's events, which this worker has answered: a look comes before that is over.
+"""
+LOOK_TIMEOUT = timedelta(seconds=5)
+COMPLAINT_SECONDS = 60.0
+"""Between two lines in the log about looks that the server refuses."""
 
-    Costs a request to the server on a further attempt, and nothing on the first. The server is asked because the
-    workflow, which would cancel the activity, may have had no worker either. Raises RPCError.
+
+class Readers:
+    """The readers of runs that one worker knows of: they poll a queue of their own, and the worker looks who does.
+
+    It looks for them only while a call has something to tell. That is one request for all of the worker's calls, and
+    costs nothing on Temporal Cloud; nor do the polls by which readers are known.
     """
-    info = activity.info()
-    if info.attempt == 1:
-        return False
-    assert info.workflow_id is not None
-    about = {"run": info.workflow_id, "attempt": info.attempt}
-    handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
-    description = await handle.describe()
-    failure = _last_failure(description)
-    # Offers to other workers have a line of their own, when they begin.
-    level = logging.DEBUG if failure and failure.application_failure_info.type == NOT_HERE else logging.WARNING
-    if _log.isEnabledFor(level):
-        _log.log(
-            level,
-            "Run %s: %s is tried again (attempt %d)%s",
-            *(info.workflow_id, info.activity_type, info.attempt, await _why(failure)),
-            extra=about,
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+        self._polls: dict[tuple[str, str], int] = {}
+        self._listeners: dict[Callable[[], None], str] = {}
+        self._queues: dict[str, str] = {}
+        self._alive: dict[Callable[[], None], str] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._is_unread = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._looked_at = self._complained_at = -float("inf")
+
+    def has(self, run: str) -> bool:
+        """Return whether somebody reads the run."""
+        return self._until.get(run, 0.0) > time.monotonic()
+
+    def note(self, run: str) -> None:
+        """Take note that somebody has just asked this worker about the run's events. May be called from any thread."""
+        self._extend(run, ASKED_SECONDS)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_call, self._listeners, run)
+
+    @contextmanager
+    def told(self, run: str, on_reader: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, in an activity, look for readers of the run; call `on_reader` for one that comes."""
+        self._loop = asyncio.get_running_loop()
+        self._listeners[on_reader] = run
+        self._queues[run] = activity.info().task_queue
+        self._look_soon()
+        try:
+            yield
+        finally:
+            del self._listeners[on_reader]
+
+    @contextmanager
+    def warned(self, run: str, on_cancel: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, in an activity, call `on_cancel` when the run gives an activity up, as known here."""
+        self._loop = asyncio.get_running_loop()
+        self._alive[on_cancel] = run
+        try:
+            yield
+        finally:
+            del self._alive[on_cancel]
+
+    def warn(self, run: str) -> None:
+        """Take note that the run has given an activity up. May be called from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_call, self._alive, run)
+
+    def _look_soon(self) -> None:
+        self._is_unread.set()
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look_while_needed(activity.client()))
+
+    async def _look_while_needed(self, client: Client) -> None:
+        while self._listeners:
+            await asyncio.sleep(self._looked_at + LOOK_SECONDS - time.monotonic())
+            self._is_unread.clear()
+            self._queues = {run: self._queues[run] for run in self._listeners.values()}
+            for task_queue in set(self._queues.values()):
+                await self._look(client, task_queue)
+            if all(map(self.has, self._listeners.values())):
+                await self._wait_for_unread()
+
+    async def _wait_for_unread(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RENEW_SECONDS):
+                await self._is_unread.wait()
+
+    async def _look(self, client: Client, task_queue: str) -> None:
+        request = DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=readers_queue(task_queue), task_queue_type=ACTIVITIES
         )
-    return description.raw_description.workflow_extended_info.cancel_requested
+        try:
+            description = await client.workflow_service.describe_task_queue(request, timeout=LOOK_TIMEOUT)
+        except RPCError as error:
+            self._complain(error)
+            return
+        finally:
+            self._looked_at = time.monotonic()
+        polls = {(task_queue, each.identity): each.last_access_time.ToNanoseconds() for each in description.pollers}
+        # Neither clock need be right: what counts is that there was a further poll.
+        news = [run for (queue, run), at in polls.items() if self._polls.get((queue, run)) != at]
+        self._polls = {of: at for of, at in self._polls.items() if of[0] != task_queue} | polls
+        for run in news:
+            self._extend(run, LEASE_SECONDS)
+            _call(self._listeners, run)
+
+    def _extend(self, run: str, seconds: float) -> None:
+        now = time.monotonic()
+        if len(self._until) > len(self._polls) + len(self._listeners):
+            self._until = {each: until for each, until in self._until.items() if until > now}
+        self._until[run] = max(self._until.get(run, 0.0), now + seconds)
+
+    def _complain(self, error: RPCError) -> None:
+        if time.monotonic() - self._complained_at < COMPLAINT_SECONDS:
+            return
+        self._complained_at = time.monotonic()
+        why = f"by its quota ({quota})" if (quota := quota_of(error)) else f"({error.message})"
+        _log.warning("The server refuses %s to say who reads runs: streamed text may come late", why)
 
 
-def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:
-    """Return how the attempt before this one has failed; None where the server does not say."""
-    for pending in described.raw_description.pending_activities:
-        if pending.activity_id == activity.info().activity_id and pending.HasField("last_failure"):
-            return pending.last_failure
-    return None
-
-
-async def _why(failure: Failure | None) -> str:
-    """Return why the attempt before this one has failed; "" where that is not known."""
-    if failure is None:
-        return ""
-    try:
-        text = await text_of(activity.client().data_converter, failure)
-    except ConfigurationError as problem:
-        text = str(problem)
-    return f": {one_line(redact(text), 300)}"
+def _call(callbacks: Mapping[Callable[[], None], str], run: str) -> None:
+    for callback in [each for each, of in callbacks.items() if of == run]:
+        callback()
 
 
 @asynccontextmanager
-async def heartbeats(details: Sequence[object] = ()) -> AsyncIterator[Heart]:
-    """Heartbeat for as long as the block runs, with these details until it tells others.
+async def heartbeats(details: Sequence[object] = (), readers: Readers | None = None) -> AsyncIterator[Heart]:
+    """Heartbeat for as long as the block runs, with these details until it tells others; sooner for `readers`.
 
     The user's code in it may heartbeat, too, from wherever it runs.
 
@@ -92,9 +176,9 @@ async def heartbeats(details: Sequence[object] = ()) -> AsyncIterator[Heart]:
     `CancelledError`: nothing went wrong. One whose heartbeat fails raises an `ApplicationError` that says so, and that
     Temporal may retry: without heartbeats it would be taken for lost in the middle of its work.
     """
-    _heartbeat_from_anywhere()
-    heart = Heart(details)
+    heart = Heart(details, readers)
     heart.start()
+    _heartbeat_from_anywhere(heart)
     try:
         yield heart
     except asyncio.CancelledError:
@@ -109,26 +193,22 @@ async def heartbeats(details: Sequence[object] = ()) -> AsyncIterator[Heart]:
         await heart.stop()
 
 
-def _heartbeat_from_anywhere() -> None:
+def _heartbeat_from_anywhere(heart: Heart) -> None:
     """Let user code call `temporalio.activity.heartbeat` in this activity on whatever event loop and thread it runs.
 
-    The SDK's own function is for the worker's event loop alone. No detail of any heartbeat has a known secret in it;
-    what a model says, which has seen none, is not searched at each beat. Details that can't be sent raise where they
-    are told: later, that would end the activity, to be repeated.
+    The SDK's own function is for the worker's event loop alone. Details that can't be sent raise where they are told:
+    later, that would end the activity, to be repeated.
     """
     loop, context = asyncio.get_running_loop(), activity._Context.current()
     converter = activity.payload_converter()
-    beat = context.heartbeat
-    assert beat is not None
 
     def heartbeat(*details: object) -> None:
-        if details and not isinstance(details[0], StreamedText):
-            details = tuple(map(redactor().encoded, details))
-            converter.to_payloads(details)
+        details = tuple(map(redactor().encoded, details))
+        converter.to_payloads(details)
         if asyncio._get_running_loop() is loop:
-            beat(*details)
+            heart.on_own_beat(*details)
         else:
-            loop.call_soon_threadsafe(beat, *details)
+            loop.call_soon_threadsafe(heart.on_own_beat, *details)
 
     context.heartbeat = heartbeat
 
@@ -138,32 +218,55 @@ def _run_is_over() -> bool:
     return details is not None and details.not_found
 
 
-class Heart:
-    """Beats every `HEARTBEAT_SECONDS`, and sooner while there is something new to tell."""
+def _seconds_between_beats() -> float:
+    """Return after how many seconds the activity has to beat again; not the same for all that began together."""
+    timeout = activity.info().heartbeat_timeout
+    seconds = timeout.total_seconds() if timeout else OWN_CADENCE.lost_worker_seconds
+    return max(min(seconds * random.uniform(*BEAT_SHARES), seconds - SPARE_SECONDS), seconds / 2)
 
-    def __init__(self, details: Sequence[object] = ()) -> None:
+
+class Heart:
+    """Beats when most of the activity's time-out has passed, and sooner while somebody reads what there is to tell.
+
+    Each beat is a request to the server, and an Action on Temporal Cloud: an activity that is done before its first
+    one has sent none.
+    """
+
+    def __init__(self, details: Sequence[object] = (), readers: Readers | None = None) -> None:
         self._said: StreamedText | None = None
         self._is_full = False
         self._details = tuple(details)
-        self._news = asyncio.Event()
+        self._readers = readers or Readers()
+        self._run = ""
+        self._seconds = 0.0
+        self._pause = self._kept_at = 0.0
+        self._news = False
+        self._due = asyncio.Event()
         self._first: asyncio.TimerHandle | None = None
         self._beating: asyncio.Task[None] | None = None
+        self._open = ExitStack()
+        self._is_told = False
         self._on_first_words = on_first_words.get()
+        self._send: Callable[..., None] | None = None
+        self.stream_seconds = OWN_CADENCE.stream_seconds
+        """How often readers are told."""
+        self.on_own_beat: Callable[..., None] = self.keep
+        """Takes the details of a heartbeat that the user's code sends by itself."""
         self.failure: BaseException | None = None
         """Why it beats no more, and the attempt was cancelled; None while nothing is wrong."""
 
     def speak(self, iteration: int, attempt: int) -> None:
-        """Tell watchers what the model says from now on: nothing so far, so what another attempt said is dropped."""
+        """Tell readers what the model says from now on: nothing so far, so what another attempt said is dropped."""
         self._said = StreamedText(iteration=iteration, attempt=attempt)
         self._is_full = False
+        self._details = (self._said,)
+        self._listen_to_readers()
         if attempt > 1:
-            self.tell(self._said)
-        else:
-            # A beat that says nothing would only delay the first one that does.
-            self._details = (self._said,)
+            # Of a first attempt, a beat that says nothing would only delay the first one that does.
+            self._tell_soon()
 
     def add(self, kind: str, text: str) -> None:
-        """Add a piece of streamed `text` or `thinking`, and tell it soon; only after `speak`."""
+        """Add a piece of streamed `text` or `thinking`, and tell readers soon; only after `speak`."""
         assert self._said is not None
         if self._on_first_words is not None:
             self._on_first_words()
@@ -178,23 +281,42 @@ class Heart:
         self._tell_soon()
 
     def tell(self, *details: object) -> None:
-        """Beat with these details soon, and with every beat that follows."""
+        """Tell readers of these details soon, and everybody with every beat that follows."""
         self._details = details
+        self._listen_to_readers()
         self._tell_soon()
 
-    def start(self) -> None:
-        """Begin to beat in `HEARTBEAT_SECONDS`, or as soon as there is something to tell.
+    def begin_with(self, *details: object) -> None:
+        """Take details that the server has already: every beat that follows has them."""
+        self._details = details
 
-        An activity that is done before has sent no beat at all: each one is a request to the server. Beats are sent in
-        the context of whoever calls this, for there may be none where something is told first: in a callback, in a
-        thread, or in a task that some other activity has started.
+    def keep(self, *details: object) -> None:
+        """Have the server keep these details for another attempt: at once, and further ones after longer pauses."""
+        self._details = details
+        self._news = True
+        if self._readers.has(self._run):
+            self._beat_soon()
+        elif self._beating is None or time.monotonic() - self._kept_at >= self._pause:
+            self._kept_at = time.monotonic()
+            self._pause = min(2 * self._pause or self.stream_seconds, self._seconds)
+            self._beat_soon()
+
+    def start(self) -> None:
+        """Begin to beat, in an activity, when it is time, or as soon as there is something to tell.
+
+        Beats are sent in the context of whoever calls this, for there may be none where something is told first: in a
+        callback, in a thread, or in a task that some other activity has started.
         """
+        self._run, self._seconds = activity.info().workflow_id or "", _seconds_between_beats()
         self._context = copy_context()
         self._attempt = asyncio.current_task()
-        self._first = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._begin)
+        self._send = activity._Context.current().heartbeat
+        self._first = asyncio.get_running_loop().call_later(self._seconds, self._begin)
+        self._open.enter_context(self._readers.warned(self._run, self._on_cancel))
 
     async def stop(self) -> None:
         """Beat no more; only returns when no beat is under way."""
+        self._open.close()
         if self._first is not None:
             self._first.cancel()
             self._first = None  # what is told from now on is not heard
@@ -202,8 +324,26 @@ class Heart:
             self._beating.cancel()
             await asyncio.wait([self._beating])
 
+    def _listen_to_readers(self) -> None:
+        if not self._is_told and self._first is not None:
+            self._is_told = True
+            self._context.run(self._open.enter_context, self._readers.told(self._run, self._on_reader))
+
+    def _on_reader(self) -> None:
+        if self._news:
+            self._beat_soon()
+
+    def _on_cancel(self) -> None:
+        for seconds in CANCEL_SECONDS:
+            asyncio.get_running_loop().call_later(seconds, self._beat_soon)
+
     def _tell_soon(self) -> None:
-        self._news.set()
+        self._news = True
+        if self._readers.has(self._run):
+            self._beat_soon()
+
+    def _beat_soon(self) -> None:
+        self._due.set()
         if self._first is not None:
             self._begin()
 
@@ -221,122 +361,19 @@ class Heart:
             self._attempt.cancel()
 
     async def _beat(self) -> None:
+        assert self._send is not None
         while True:
-            self._news.clear()
-            activity.heartbeat(*self._details)
+            self._news = False
+            self._due.clear()
+            self._send(*self._sendable())
+            await asyncio.sleep(self.stream_seconds)
             with suppress(TimeoutError):
                 # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the news.
-                async with asyncio.timeout(HEARTBEAT_SECONDS):
-                    await self._news.wait()
-                await asyncio.sleep(STREAM_SECONDS)
+                async with asyncio.timeout(self._seconds - self.stream_seconds):
+                    await self._due.wait()
 
-
-def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
-    """Details that the attempt before this one has told last; where starts are counted, without the count."""
-    details = tuple(activity.info().heartbeat_details)
-    if is_counted or (details and is_count_of_starts(details[0])):
-        details = details[1:]
-    return details[:-1] if details and progress_of(details[-1]) else details
-
-
-def is_count_of_starts(detail: Any) -> bool:
-    """Return whether a detail of a heartbeat says how often a call was started, as those of suspects do."""
-    return isinstance(detail, dict) and detail.get("event") == "tool_starts"
-
-
-def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:
-    """`handed_on` of the current activity, for whatever thread, task or callback asks."""
-    context = copy_context()
-
-    async def ask() -> bool:
-        return await asyncio.get_running_loop().create_task(handed_on(), context=context)
-
-    return ask
-
-
-async def handed_on() -> bool:
-    """Return whether this activity was cancelled because another attempt goes on with it, not because its run is over.
-
-    Costs a request to the server where the cancellation itself does not say.
-    """
-    details = activity.cancellation_details()
-    if details is None or details.cancel_requested:
-        return False
-    if details.worker_shutdown:
-        return True
-    # The server does not know this attempt any more: the run is over, or this worker was taken for lost.
-    info = activity.info()
-    assert info.workflow_id is not None
-    handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
-    try:
-        description = await handle.describe()
-    except RPCError:
-        return True
-    is_cancelled = description.raw_description.workflow_extended_info.cancel_requested
-    return description.status == WorkflowExecutionStatus.RUNNING and not is_cancelled
-
-
-FREE_STARTS = 2
-"""As often a call is started beside any other: most workers are lost for reasons of their own."""
-FIRST_WAIT, LONGEST_WAIT, GROWTH = 1.0, 60.0, 0.2
-"""Seconds until a suspect is offered again: a fifth of the time that has passed."""
-
-
-class Suspects:
-    """The suspects of one worker."""
-
-    def __init__(self) -> None:
-        self._is_busy = False
-
-    @contextmanager
-    def alone(self, starts: int) -> Iterator[None]:
-        """Let the block run beside no other suspect, if a call that was started so often is one.
-
-        Raises the ApplicationError by which Temporal offers the call again later, here or elsewhere.
-        """
-        if starts < FREE_STARTS:
-            yield
-            return
-        if self._is_busy:
-            raise _later()
-        _log.warning(
-            "%s of run %s was lost with %d workers: it is started beside no other such call",
-            *(activity.info().activity_type, activity.info().workflow_id, starts),
-        )
-        self._is_busy = True
-        try:
-            yield
-        finally:
-            self._is_busy = False
-
-
-def starts_before(offer: Offer | None) -> int:
-    """Return how often the call of this activity was started by workers that were lost with it."""
-    if offer is not None:
-        return starts_so_far()
-    details = activity.info().heartbeat_details
-    if details and is_count_of_starts(details[0]):
-        return int(details[0]["starts"])
-    return min(activity.info().attempt - 1, FREE_STARTS)  # Later starts are counted; other attempts have waited.
-
-
-async def count_suspect() -> dict[str, Any]:
-    """Record one more start before it happens, so that waiting does not count; the detail that later beats begin with.
-
-    Raises RPCError.
-    """
-    counted = {"event": "tool_starts", "starts": starts_before(None) + 1}
-    handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
-    await handle.heartbeat(counted, *last_heartbeat(is_counted=False))
-    return counted
-
-
-def _later() -> ApplicationError:
-    info = activity.info()
-    waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
-    return ApplicationError(
-        "It was lost with several workers, and waits until another such call has ended here",
-        type=SUSPECT_WAITS,
-        next_retry_delay=timedelta(seconds=min(max(FIRST_WAIT, GROWTH * waited), LONGEST_WAIT)),
-        category=ApplicationErrorCategory.BENIGN,
-    )
+    def _sendable(self) -> tuple[object, ...]:
+        """Return the details without known secrets; what a model says, which has seen none, is not searched."""
+        if self._details and not isinstance(self._details[0], StreamedText):
+            return tuple(map(redactor().encoded, self._details))
+        return self._details

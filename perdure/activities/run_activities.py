@@ -39,8 +39,8 @@ from ..tools.dispatch import ToolBox
 from ..tools.user_loop import UserLoop
 from .compaction import Compacting
 from .credentials import Credentials
-from .failures import refusal, typed_failures
-from .heartbeat import Heart, cancelled_meanwhile, heartbeats
+from .failures import cancelled_meanwhile, refusal, typed_failures
+from .heartbeat import Heart, Readers, heartbeats
 from .hooks import Hooks, judged_output
 from .inventory import Stock, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
 from .model import ask_model, ask_with_credentials, price_reply
@@ -133,9 +133,11 @@ class RunActivities:
         prompt_root: str | PathLike[str] | None = None,
         rates: Mapping[str, float] | None = None,
         mock: bool = False,
+        readers: Readers | None = None,
     ) -> None:
+        self._readers = readers or Readers()
         self.stock = Stock(toolbox, hooks, prices, credentials, prompt_root, rates or {}, mock=mock)
-        self.tools = ToolActivities(toolbox, runs, credentials)
+        self.tools = ToolActivities(toolbox, runs, credentials, self._readers)
         self._credentials = credentials
         self._compacting = Compacting(hooks, credentials, loop)
         self._hooks = hooks
@@ -191,10 +193,11 @@ class RunActivities:
         Raises RunCancelled in a further attempt, when the run was cancelled meanwhile.
         """
         with typed_failures():
-            async with heartbeats() as heart:
+            async with heartbeats(readers=self._readers) as heart:
                 if await cancelled_meanwhile():
                     raise RunCancelled("The run was cancelled")
                 run, messages = await self._runs.messages_at(input.conversation)
+                heart.stream_seconds = run.stream_seconds
                 if run.options.stream and input.prompted != "act":
                     heart.speak(input.iteration, activity.info().attempt)
                 stand_in = mocked_model(run, input, is_honoured=self.stock.mock) if input.mock else None

@@ -17,7 +17,7 @@ from ..conversation import Conversation, ConversationRef, DigestMismatchError, c
 from ..declared_tools import Tool
 from ..history.link import read_beginning, read_link
 from ..messages import Message
-from ..options import RunOptions
+from ..options import RunOptions, cadence_of
 from ..prompty.portable import credentials_in, resolve_environment
 from ..protocol.activities import Beginning
 from ..protocol.inventory import Inventory
@@ -92,6 +92,8 @@ class KnownRun:
         self.recorded_agent = begun.agent
         self.inputs = begun.inputs
         self.options: RunOptions = begun.options
+        self.stream_seconds = cadence_of(begun.options).stream_seconds
+        """How often readers are told what the model and tools say."""
         self.agents = dict(begun.agents)
         """The agents of other files that the run has recorded, by path."""
         self.mock_responses: list[str] | None = None

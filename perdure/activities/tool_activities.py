@@ -28,19 +28,20 @@ from ..tools.dispatch import ToolBox
 from ..tools.results import to_result
 from ..trace_ids import TraceIds
 from .credentials import CredentialError, Credentials
-from .failures import count_start, refusal, starts_so_far, typed_failures
-from .heartbeat import (
+from .failures import (
     FREE_STARTS,
-    HEARTBEAT_SECONDS,
-    Heart,
     Suspects,
     asked_from_anywhere,
     cancelled_meanwhile,
+    count_start,
     count_suspect,
-    heartbeats,
     last_heartbeat,
+    refusal,
     starts_before,
+    starts_so_far,
+    typed_failures,
 )
+from .heartbeat import Heart, Readers, heartbeats
 from .inventory import changed_tool, lacking_tool
 from .model import agent_for_tool
 from .run_cache import KnownRun, RunCache, current_link
@@ -106,19 +107,25 @@ class Telling:
         self._starts = () if starts is None else (starts,)
         self._details = last_heartbeat(is_counted=isinstance(starts, int))
         self._progress: tuple[ToolProgress, ...] = ()
+        heart.on_own_beat = self.heartbeat
 
     def heartbeat(self, *details: object) -> None:
-        """Take the tool's details."""
+        """Take the tool's details, which another attempt gets."""
         self._details = details
-        self._tell()
+        self._heart.keep(*self._all)
 
     def report(self, progress: ToolProgress) -> None:
-        """Take the tool's progress, which comes after its details."""
+        """Take the tool's progress, which comes after its details and is for readers."""
         self._progress = (progress,)
-        self._tell()
+        self._heart.tell(*self._all)
 
-    def _tell(self) -> None:
-        self._heart.tell(*self._starts, *self._details, *self._progress)
+    @property
+    def _all(self) -> tuple[object, ...]:
+        return (*self._starts, *self._details, *self._progress)
+
+
+ASK_SECONDS = 1.0
+"""Between two questions whether the run was cancelled."""
 
 
 class Cancellation:
@@ -162,16 +169,17 @@ class Cancellation:
                 _log.debug("whether the run is cancelled is not known: %s", error)
             else:
                 self._is_known = description.raw_description.workflow_extended_info.cancel_requested
-            await asyncio.sleep(HEARTBEAT_SECONDS)
+            await asyncio.sleep(ASK_SECONDS)
 
 
 class ToolActivities:
     """Executes tools, with the tools and known runs of one worker. Raises as `RunActivities` does."""
 
-    def __init__(self, toolbox: ToolBox, runs: RunCache, credentials: Credentials) -> None:
+    def __init__(self, toolbox: ToolBox, runs: RunCache, credentials: Credentials, readers: Readers) -> None:
         self._toolbox = toolbox
         self._runs = runs
         self._credentials = credentials
+        self._readers = readers
         self._suspects = Suspects()
 
     @property
@@ -216,10 +224,11 @@ class ToolActivities:
                 return ToolResult.failure(f"Error: Tool '{input.request.name}' failed: {error}", kind="credential")
 
     async def _run_tool(self, input: activities.ToolInput) -> ToolResult:
-        async with heartbeats(activity.info().heartbeat_details) as heart:
+        async with heartbeats(activity.info().heartbeat_details, self._readers) as heart:
             if await cancelled_meanwhile():
                 return await self._abandon(input)
             run = await self._runs.current()
+            heart.stream_seconds = run.stream_seconds
             agent = await self._agent(run, input)
             starts, most = starts_before(input.offer), input.offer.starts if input.offer else activities.TOOL_STARTS
             if starts >= most:
@@ -227,7 +236,7 @@ class ToolActivities:
             with self._suspects.alone(starts):
                 counted = await self._count_start(input.offer, starts)
                 if counted is not None:
-                    heart.tell(counted, *last_heartbeat(is_counted=input.offer is not None))
+                    heart.begin_with(counted, *last_heartbeat(is_counted=input.offer is not None))
                 return await self._execute_heard(run, agent, input, starts + 1, Telling(heart, counted))
 
     async def _count_start(self, offer: activities.Offer | None, starts: int) -> object | None:

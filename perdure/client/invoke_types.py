@@ -55,6 +55,8 @@ class MoreOptions(TypedDict, total=False):
     max_depth: int
     max_cost_usd: float | None
     warn_cost_usd: float | None
+    lost_worker_seconds: float | None
+    stream_seconds: float | None
 
 
 class InvokeOptions(MoreOptions, total=False):

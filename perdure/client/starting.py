@@ -34,6 +34,7 @@ from ..protocol.run import CarriedConversation, RunInput
 from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TENANT, keyword
 from ..providers.registry import require_media, require_model
 from ..redaction import Redactor, redactor
+from ..settings.agent_file import with_cadence
 from ..trace_ids import traceparent
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .output_type import with_output_type
@@ -190,6 +191,7 @@ async def start_request(
     require_no_secret(known, start, id=id or "", task_queue=task_queue)
     require_model(input.agent)
     require_media(input.agent, input.messages)
+    input.options = with_cadence(input.options, client.service_client.config.target_host)
     if output_type is not None:
         input.agent = with_output_type(input.agent, output_type)
     await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))

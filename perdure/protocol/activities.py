@@ -6,6 +6,8 @@ import operator
 from typing import Literal
 
 from pydantic import Field
+from temporalio.api.enums.v1 import TaskQueueKind
+from temporalio.api.taskqueue.v1 import TaskQueue
 
 from ..agents import Agent
 from ..conversation import ConversationRef
@@ -45,8 +47,17 @@ LOCAL_SECONDS = 2.0
 """A tool that is executed as a local activity and takes longer is given up: the workflow waits for it."""
 COMPACT_SECONDS = 300.0
 """A compactor that takes longer has failed."""
-STREAM_SECONDS = 0.1
-"""How often a model call tells what it has said while text is streaming, and a watcher looks for it."""
+_READERS = "/readers"
+
+
+def readers_queue(task_queue: str) -> TaskQueue:
+    """Return the queue that the readers of a task queue's runs poll, each under the id of its run.
+
+    Nothing is ever put into it. It is of the kind that workers have for themselves, of which each has one partition:
+    so whoever describes it sees all of them.
+    """
+    kind = TaskQueueKind.TASK_QUEUE_KIND_STICKY
+    return TaskQueue(name=f"{task_queue}{_READERS}", kind=kind, normal_name=task_queue)
 
 
 class Beginning(Exchanged):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
+from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from ..agents import Agent
 from ..argument_types import options_of
 from ..errors import ConfigurationError, LoadError
-from ..options import MAX_SECONDS, MIN_SECONDS, RunOptions
+from ..options import CLOUD_CADENCE, MAX_SECONDS, MIN_SECONDS, RunOptions
 from .foreign import SYSTEMS, TOOLS_IN_TEXT, system_of
 from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
 
-OF_THE_START = frozenset({"raw", "turn", "stream", "guardrails", "compactor", "missing_tool_grace"})
+OF_THE_START = frozenset(
+    {"raw", "turn", "stream", "guardrails", "compactor", "missing_tool_grace", "lost_worker_seconds", "stream_seconds"}
+)
 """Options that are no matter of an agent's file: who starts a run says how it is watched, and what its workers have."""
 OPTION_NAMES: Mapping[str, str] = {to_camel(name): name for name in RunOptions.model_fields if name not in OF_THE_START}
 """The name of a setting of `metadata.perdure` → the field of `RunOptions`."""
@@ -54,6 +58,39 @@ def options_for(
     found = {**settings.usual, **_environment(settings, environment), **settings.chosen}
     new = {name: value for name, value in found.items() if name not in options.model_fields_set}
     return options.model_copy(update=new) if new else options
+
+
+CLOUD_HOSTS = (".tmprl.cloud", ".api.temporal.io")
+CADENCE_VARIABLES = {
+    "lost_worker_seconds": "PERDURE_LOST_WORKER_SECONDS",
+    "stream_seconds": "PERDURE_STREAM_SECONDS",
+}
+
+
+def is_cloud(target: str) -> bool:
+    """Return whether `host:port` is an address of Temporal Cloud."""
+    return target.rpartition(":")[0].lower().endswith(CLOUD_HOSTS)
+
+
+def with_cadence(options: Options, target: str, environment: Mapping[str, str] | None = None) -> Options:
+    """Return the options of a run that is started on the server at `target`, with the cadence that they leave open.
+
+    That is what the environment's variables say, else on Temporal Cloud `CLOUD_CADENCE`; elsewhere nothing is recorded,
+    which stands for `OWN_CADENCE`. Raises ConfigurationError for a variable that is no such number of seconds.
+    """
+    given = os.environ if environment is None else environment
+    usual = CLOUD_CADENCE._asdict() if is_cloud(target) else {}
+    said = {name: given[variable] for name, variable in CADENCE_VARIABLES.items() if given.get(variable)}
+    open = {name: value for name, value in {**usual, **said}.items() if getattr(options, name) is None}
+    if not open:
+        return options
+    try:
+        read = RunOptions.model_validate(open)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        variable = CADENCE_VARIABLES[str(first["loc"][0])]
+        raise ConfigurationError(f"{variable}={first['input']!r}: {first['msg']}; give a number of seconds") from error
+    return options.model_copy(update={name: getattr(read, name) for name in open})
 
 
 def called_options(options: Options, caller: Agent, called: Agent) -> Options:

@@ -45,7 +45,7 @@ from temporalio.worker import (
 from temporalio.workflow import ContinueAsNewError
 
 from .._version import __version__
-from ..activities.heartbeat import handed_on
+from ..activities.failures import handed_on
 from ..activities.run_cache import KnownRun, RunCache
 from ..conversation import ConversationRef, DigestMismatchError
 from ..errors import ConfigurationError

@@ -22,6 +22,7 @@ from temporalio.worker import (
     WorkflowReplayResult,
 )
 
+from .._version import __version__
 from ..workflows.agent_run import AgentRun
 from ..workflows.interceptors import RunObserver
 from ..workflows.runner import OwnWorkflowRunner
@@ -74,6 +75,7 @@ async def _replay(
         interceptors=[begun, asked],
         data_converter=converter,
         namespace=namespace,
+        build_id=__version__,  # Without one, the SDK reads the code of every module that was imported.
         unsandboxed_workflow_runner=OwnWorkflowRunner(),
     )
     result = await replayer.replay_workflow(WorkflowHistory(workflow_id, events), raise_on_replay_failure=False)

@@ -21,6 +21,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerConfig
 
 from ..activities.credentials import Credentials, CredentialSource
+from ..activities.heartbeat import Readers
 from ..activities.hooks import Hooks
 from ..activities.inventory import checked_rates, permit
 from ..activities.run_activities import RunActivities
@@ -30,13 +31,14 @@ from ..agents import Agent
 from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
 from ..guardrails import Compactor, Guardrails
+from ..options import CLOUD_CADENCE, OWN_CADENCE
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
-from ..protocol.activities import STREAM_SECONDS
 from ..protocol.run import rate_queue
 from ..providers.clients import close_clients, tls_context
 from ..providers.prices import Prices, PriceSource, load_list
 from ..providers.registry import provider_for
+from ..settings.agent_file import is_cloud
 from ..tools.dispatch import ToolBox
 from ..tools.kind import ToolKind
 from ..tools.signature import is_async
@@ -142,7 +144,7 @@ WORKER_DEFAULTS: dict[str, Any] = {
     # A run whose worker was lost goes on elsewhere this soon (10 s by default).
     "sticky_queue_schedule_to_start_timeout": timedelta(seconds=2),
     # Also how soon a watcher sees streamed text, and an activity its cancellation (60 s by default).
-    "max_heartbeat_throttle_interval": timedelta(seconds=STREAM_SECONDS),
+    "max_heartbeat_throttle_interval": timedelta(seconds=OWN_CADENCE.stream_seconds),
     "graceful_shutdown_timeout": timedelta(seconds=30),
     "max_cached_workflows": 500,
 }
@@ -224,6 +226,7 @@ class PerdurePlugin(SimplePlugin):
             resources=resources,
             allowed=allowed,
         )
+        readers = Readers()
         self.activities_of_runs = RunActivities(
             self.toolbox,
             Hooks(guardrails or {}, compactors or {}, in_threads=True, loop=self.user_loop),
@@ -234,6 +237,7 @@ class PerdurePlugin(SimplePlugin):
             prompt_root,
             self.rates,
             mock,
+            readers,
         )
         self.tracing = _live_tracing(tracer_provider, self.runs)
         super().__init__(
@@ -241,7 +245,11 @@ class PerdurePlugin(SimplePlugin):
             data_converter=_converter,
             workflows=[AgentRun, Session],
             activities=self._with_activities,
-            interceptors=[self.workflows_held, RunLogInterceptor(), *([self.tracing] if self.tracing else [])],
+            interceptors=[
+                self.workflows_held,
+                RunLogInterceptor(readers.note, readers.warn),
+                *([self.tracing] if self.tracing else []),
+            ],
             run_context=_closing_clients,
         )
 
@@ -295,7 +303,10 @@ def _live_tracing(provider: TracerProvider | None, runs: RunCache) -> LiveTracin
 def _defaults_for(config: WorkerConfig) -> dict[str, Any]:
     """Defaults of the options that `Worker` was not given: their values are the very objects of its signature."""
     options = inspect.signature(Worker.__init__).parameters
-    return {name: value for name, value in WORKER_DEFAULTS.items() if config.get(name) is options[name].default}
+    defaults = dict(WORKER_DEFAULTS)
+    if is_cloud(config["client"].service_client.config.target_host):
+        defaults["max_heartbeat_throttle_interval"] = timedelta(seconds=CLOUD_CADENCE.stream_seconds)
+    return {name: value for name, value in defaults.items() if config.get(name) is options[name].default}
 
 
 def _converter(given: DataConverter | None) -> DataConverter:

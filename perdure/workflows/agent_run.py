@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -151,6 +151,8 @@ class AgentRun:
         self.state.approvals.listen(partial(show_waiting, self.state))
         self.memory_bytes = self._measure_memory()
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
+        self.on_cancel: Callable[[], object] = bool
+        """Called when the run is cancelled; the worker tells its calls, which else learn of it with a heartbeat."""
 
     @property
     def approvals(self) -> Approvals:
@@ -173,6 +175,7 @@ class AgentRun:
                 if agent.done():
                     raise
                 self.state.cancelled = True
+                self.on_cancel()
 
     async def _run_agent(self) -> RunOutput:
         try:

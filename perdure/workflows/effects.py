@@ -29,7 +29,6 @@ from .offers import Offers
 from .pacing import Pacing
 from .policies import (
     COMPACTION_RETRIES,
-    HEARTBEAT_TIMEOUT,
     LOST_WORKER_RETRIES,
     MARGIN,
     OFFERED_RETRIES,
@@ -46,23 +45,23 @@ from .ui import about_call, held_up_summary
 from .waiting import give_up, wait_until, wait_until_done
 
 
-def start_compaction(input: activities.CompactInput, label: str) -> ActivityHandle[str]:
-    """Start the activity that asks the compactor. `label` is the iteration, for people."""
+def start_compaction(input: activities.CompactInput, state: RunState) -> ActivityHandle[str]:
+    """Start the activity that asks the compactor, in the iteration that the run is at."""
     return workflow.start_activity(
         activities.COMPACT,
         input,
         result_type=str,
         start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        heartbeat_timeout=state.heartbeat_timeout,
         retry_policy=OFFERED_RETRIES if input.offer else COMPACTION_RETRIES,
-        summary=f"{label} · compact {count_of(input.drop, 'message')}",
+        summary=f"{state.label} · compact {count_of(input.drop, 'message')}",
     )
 
 
-def start_judging(input: activities.JudgeInput, kind: str, label: str) -> ActivityHandle[JudgedOutput]:
+def start_judging(input: activities.JudgeInput, kind: str, state: RunState) -> ActivityHandle[JudgedOutput]:
     """Start the activity that asks the guardrail: a local one, which costs less, if it is `plain` and at hand.
 
-    A tool's own function that decides about approvals is asked in the same way. `label` is the iteration, for people.
+    A tool's own function that decides about approvals is asked in the same way.
     """
     timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
     if kind == "plain" and input.offer is None:
@@ -78,9 +77,9 @@ def start_judging(input: activities.JudgeInput, kind: str, label: str) -> Activi
         input,
         result_type=JudgedOutput,
         start_to_close_timeout=timeout,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        heartbeat_timeout=state.heartbeat_timeout,
         retry_policy=OFFERED_RETRIES if input.offer else LOST_WORKER_RETRIES,
-        summary=_summary(input, label),
+        summary=_summary(input, state.label),
     )
 
 
@@ -181,7 +180,7 @@ class TemporalEffects:
             ),
             result_type=ModelReply,
             start_to_close_timeout=timedelta(seconds=state.options.llm_timeout) + MARGIN,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            heartbeat_timeout=state.heartbeat_timeout,
             retry_policy=policy,
             summary=state.model_call + (f" · try {earlier + 1}" if earlier else ""),
         )
@@ -230,7 +229,7 @@ class TemporalEffects:
 
     async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
-            return await self._unless_cancelled(start_judging(input, self._kind_of_judge(input), self._state.label))
+            return await self._unless_cancelled(start_judging(input, self._kind_of_judge(input), self._state))
         except ActivityError as error:
             if not timed_out(error):
                 raise
@@ -252,7 +251,7 @@ class TemporalEffects:
             if self._pacing is not None:
                 await self._pacing.permit("compactor")
             input = activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop, offer=offer)
-            return await self._unless_cancelled(start_compaction(input, self._state.label))
+            return await self._unless_cancelled(start_compaction(input, self._state))
 
         try:
             return await self._offers.run(start)

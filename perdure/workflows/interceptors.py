@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from temporalio import workflow
@@ -18,6 +20,7 @@ from temporalio.worker import (
 )
 from temporalio.workflow import ContinueAsNewError
 
+from ..protocol.names import EVENTS
 from ..protocol.outcome import RunOutput
 from .agent_run import AgentRun
 from .logging import log
@@ -60,12 +63,33 @@ class RunObserver(Interceptor, Generic[Observed]):
 
 
 class RunLogInterceptor(Interceptor):
-    """Logs when an agent's run begins and how it ends, and writes its current details when somebody asks for them."""
+    """Logs when an agent's run begins and how it ends, and writes its current details when somebody asks for them.
+
+    In the thread that executes a run, `on_reader` is called with its id when somebody asks about its events, and
+    `on_cancel` when it is cancelled.
+    """
+
+    def __init__(self, on_reader: Callable[[str], None], on_cancel: Callable[[str], None]) -> None:
+        self._on_reader, self._on_cancel = on_reader, on_cancel
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor] | None:
-        return _Inbound
+        on_reader, on_cancel = self._on_reader, self._on_cancel
+
+        class Inbound(_Inbound):
+            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
+                run = workflow.instance()
+                if isinstance(run, AgentRun):
+                    run.on_cancel = partial(on_cancel, workflow.info().workflow_id)
+                return await super().execute_workflow(input)
+
+            async def handle_query(self, input: HandleQueryInput) -> Any:
+                if input.query == EVENTS:
+                    on_reader(workflow.info().workflow_id)
+                return await super().handle_query(input)
+
+        return Inbound
 
 
 class _Inbound(WorkflowInboundInterceptor):

@@ -16,7 +16,7 @@ from ..payloads.encryption import EncryptionError
 from ..protocol.activities import ASKING_SECONDS, INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
 from ..protocol.inventory import Inventory, Lacking, Missing
 from . import logging as log_lines
-from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
+from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
 from .run_state import RunState
 from .waiting import wait_until_done
 
@@ -115,7 +115,7 @@ async def take_inventory(state: RunState) -> Inventory:
             InventoryInput(offer=offer),
             result_type=Inventory,
             start_to_close_timeout=timedelta(seconds=ASKING_SECONDS) + MARGIN,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            heartbeat_timeout=state.heartbeat_timeout,
             retry_policy=OFFERED_RETRIES if offer else LOST_WORKER_RETRIES,
             summary="a worker with everything that the run needs" if offer else "what the tools offer",
         )

@@ -11,6 +11,7 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from ..errors import ConfigurationError, ModelError, ModelErrorKind
 from ..messages import ToolResult
+from ..options import OWN_CADENCE
 from ..protocol.activities import (
     CONFIGURATION_ERROR,
     INTERNAL_ERROR,
@@ -22,8 +23,8 @@ from ..protocol.activities import (
     lost_tool,
 )
 
-HEARTBEAT_TIMEOUT = timedelta(seconds=5)
-"""A lost worker is noticed this long after the last heartbeat of an activity."""
+HEARTBEAT_TIMEOUT = timedelta(seconds=OWN_CADENCE.lost_worker_seconds)
+"""A lost worker is noticed this long after the last heartbeat of an activity that takes a moment, and costs nothing."""
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=8)
 """A worker that is lost in a workflow task is noticed after this time."""
 MARGIN = timedelta(seconds=15)

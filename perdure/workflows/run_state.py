@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Literal, TypeVar
 
@@ -15,6 +16,7 @@ from ..events import TERMINAL_EVENTS, EventLog, LogEntry
 from ..loop.limits import ChildEnd, deadline
 from ..loop.state import LoopState
 from ..messages import ModelReply, ToolResult
+from ..options import cadence_of
 from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
 from ..protocol.run import RunInput, Shown
@@ -64,6 +66,8 @@ class RunState:
         carried = input.carried
         self.input = input
         self.options = input.options
+        self.heartbeat_timeout = timedelta(seconds=cadence_of(input.options).lost_worker_seconds)
+        """How long after the last heartbeat of an activity its worker counts as lost."""
         self.loop = carried.loop if carried else LoopState(started_at=workflow.time())
         self.inventory = carried.inventory if carried else Inventory()
         self.conversation = input.conversation()

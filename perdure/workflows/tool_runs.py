@@ -18,7 +18,6 @@ from .child_runs import ChildRuns
 from .foreign import ForeignCall
 from .offers import Offers
 from .policies import (
-    HEARTBEAT_TIMEOUT,
     LOST_WORKER_RETRIES,
     MARGIN,
     NO_RETRY,
@@ -100,7 +99,7 @@ class ToolRuns:
                 input,
                 result_type=_result_type(spec),
                 start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
-                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                heartbeat_timeout=self._state.heartbeat_timeout,
                 retry_policy=OFFERED_RETRIES if offer else policy,
                 summary=call_summary(request),
             )

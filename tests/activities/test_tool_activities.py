@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.heartbeat import heartbeats, last_heartbeat
+from perdure.activities.failures import last_heartbeat
+from perdure.activities.heartbeat import Readers, heartbeats
 from perdure.activities.tool_activities import Telling
 from perdure.payloads.converter import perdure_data_converter
 from perdure.tool_calls import ToolProgress
@@ -18,10 +20,11 @@ PROGRESS = ToolProgress(name="work", call_id="c", iteration=1, done=1)
 
 
 @pytest.mark.parametrize("starts", [None, 2])
-async def test_progress_takes_no_detail_s_place(starts: int | None) -> None:
+async def test_progress_takes_no_detail_s_place(client: Client, starts: int | None) -> None:
     beats: list[tuple[Any, ...]] = []
     counted = () if starts is None else (starts,)
-    environment = ActivityEnvironment()
+    environment, readers = ActivityEnvironment(client=client), Readers()
+    readers.note("test")
     environment.payload_converter = perdure_data_converter.payload_converter
     environment.on_heartbeat = lambda *details: beats.append(details)
     told = [*counted, {"row": 7}, PROGRESS.model_dump(mode="json")]
@@ -29,7 +32,7 @@ async def test_progress_takes_no_detail_s_place(starts: int | None) -> None:
 
     async def work() -> tuple[Any, ...]:
         before = last_heartbeat(is_counted=starts is not None)
-        async with heartbeats() as heart:
+        async with heartbeats(readers=readers) as heart:
             telling = Telling(heart, starts)
             telling.report(PROGRESS)
             await asyncio.sleep(0.15)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHandle, WorkflowQueryFailedError
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
+from temporalio.workflow import NondeterminismError
 
 from ...events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
 from ...history.chain import Chain
+from ...history.events import CLOSING_EVENTS
 from ...history.link import RecordedLink, read_link
 from ...history.transcript import Transcript
 from ...protocol.names import EVENTS
@@ -53,6 +56,17 @@ async def replay(workflow_id: str, events: Sequence[HistoryEvent], converter: Da
     return (await replay_link(workflow_id, events, converter)).run
 
 
+REPLAY_SECONDS, EVENT_SECONDS = 0.03, 0.0004
+"""What a replay takes, and each event of it, until one was timed."""
+
+
+class Growth(NamedTuple):
+    """The history of an open link, as far as its reader was told of it."""
+
+    run_id: str
+    events: Sequence[HistoryEvent]
+
+
 _ABOUT_CALLS = ("tool_call_start", "permission_requested", "permission_completed", "child_started", "tool_result")
 
 
@@ -70,6 +84,10 @@ class RunLog:
         self._link: RecordedLink | None = None
         self._reader = EventReader([])
         self._refreshing = asyncio.Lock()
+        self._was_answered = False
+        self._event_seconds = EVENT_SECONDS
+        self.replay_seconds = 0.0
+        """What the last replay of an open link has taken; 0 when a worker was asked since."""
         self.events: list[RunEvent] = []
         self.transcript = Transcript([])
         """Every message up to the last event, trimmed ones too."""
@@ -122,17 +140,46 @@ class RunLog:
         """Return the events whose `seq` is above the given one."""
         return self.events[max(seq + 1 - self.events[0].seq, 0) :] if self.events else []
 
-    async def refresh(self) -> None:
-        """Read what is new. Raises `RPCError` when there is no such run, and what `replay` raises."""
+    async def refresh(self, growth: Growth | None = None, *, within: float = 0.0) -> None:
+        """Read what is new. Raises `RPCError` when there is no such run, and what `replay` raises.
+
+        Where the `growth` of an open link is known, it is replayed instead of asking a worker, if that takes no longer
+        than `within`. The first time a worker is asked, which so learns that somebody reads the run.
+        """
         async with self._refreshing:
-            if not self.has_ended:
-                await self._refresh()
+            if self.has_ended or (growth and await self._replay_open(growth, within)):
+                return
+            await self._refresh()
+
+    async def _replay_open(self, growth: Growth, within: float) -> bool:
+        """Read what is new in the history of an open link; False where that is not known, or would take too long."""
+        is_open = self._link is not None and self._link.run_id == growth.run_id
+        takes = REPLAY_SECONDS + len(growth.events) * self._event_seconds
+        is_closed = growth.events[-1].event_type in CLOSING_EVENTS
+        if not (is_open and self._was_answered) or is_closed or takes > within:
+            return False
+        events, began = list(growth.events), time.monotonic()
+        try:
+            run = await replay(self._id, events, self._client.data_converter)
+        except (NondeterminismError, ValueError):
+            # Another version of perdure executes the run.
+            self._event_seconds = float("inf")
+            return False
+        self.replay_seconds = time.monotonic() - began
+        timed = (self.replay_seconds - REPLAY_SECONDS) / len(events)
+        # A single slow one, such as the first of a process, says little.
+        self._event_seconds = min(max(timed, EVENT_SECONDS / 4), 2 * self._event_seconds)
+        self._take_all(run)
+        if self.has_ended:
+            self.events.pop()
+        return True
 
     async def _refresh(self) -> None:
         link = self._link or await self._open(await self._chain.first_kept())
         while True:
             is_open = await self._chain.is_running(link.run_id)
             if is_open and await self._query(link):
+                self._was_answered, self.replay_seconds = True, 0.0
                 return
             link = await self._replay(link)
             if link.next_run_id is None:
@@ -172,14 +219,17 @@ class RunLog:
         if link.is_open:
             link = self._link = await read_link(self._client, self._id, link.run_id)
         run = await replay(self._id, link.history, self._client.data_converter)
+        self._take_all(run)
+        if not link.is_open and not link.next_run_id and not self.has_ended:
+            self.events.append(_ended_from_outside(link, self.last_seq + 1))
+        return link
+
+    def _take_all(self, run: AgentRun) -> None:
         while True:
             page = run.events(self.last_seq)
             self._take(page)
             if not page.more:
-                break
-        if not link.is_open and not link.next_run_id and not self.has_ended:
-            self.events.append(_ended_from_outside(link, self.last_seq + 1))
-        return link
+                return
 
     def _take(self, page: EventPage) -> None:
         self.events += self._reader.read(page)

@@ -12,15 +12,19 @@ from typing import TypeVar
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from ...activities.pollers import quota_of
 from ...events import RunEvent
 from ...history.chain import Chain
 from ...history.events import CLOSING_EVENTS
-from ...protocol.activities import STREAM_SECONDS
+from ...history.link import RecordedLink
+from ...options import OWN_CADENCE, cadence_of
+from ...protocol.activities import readers_queue
 from .events import Cursor, LiveState, listen
-from .log import RunLog
+from .log import Growth, RunLog
 
 logger = logging.getLogger("perdure.waiting")
 """A warning when the server stops to answer, another when it answers again."""
@@ -52,6 +56,7 @@ class Patience:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._is_away = False
+        self._quota = ""
 
     async def __call__(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Return what `ask` returns or raises, once the server has answered; until then it is called again and
@@ -67,10 +72,14 @@ class Patience:
         try:
             answer = await ask()
         except RPCError as error:
-            if not is_away(error):
+            if quota := quota_of(error):
+                self._note_quota(quota)
+            elif is_away(error):
+                self._note(is_away=True)
+            else:
                 raise
-            self._note(is_away=True)
             raise _Away from error
+        self._note_quota("")
         self._note(is_away=False)
         return answer
 
@@ -102,6 +111,11 @@ class Patience:
                 self._note(is_away=False)
             await asyncio.sleep(CHECK_SECONDS)
 
+    def _note_quota(self, quota: str) -> None:
+        if quota and not self._quota:
+            logger.warning("the server refuses requests, for a quota is used up (%s); waiting", quota)
+        self._quota = quota
+
     def _note(self, *, is_away: bool) -> None:
         """Say so when it has gone or come back; each once."""
         if is_away == self._is_away:
@@ -120,8 +134,11 @@ RINGING_EVENTS = CLOSING_EVENTS | {EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
 FIRST_LOOK, LAST_LOOK = 0.25, 2.0
 """Seconds until a watcher looks whether a tool tells how far it is; the pause doubles for as long as none does."""
 
-LONGEST_UNREAD = 1.0
-"""Seconds after which the log is read, whether or not the bell has rung."""
+REST = 3.0
+"""So many times as long as its last replay has taken, a reader waits before the next one."""
+
+POLL_SECONDS = 10.0
+"""So often, or a little more often, a reader tells that it is there; workers wait for longer before they miss it."""
 
 
 async def watch(chain: Chain, log: RunLog, patience: Patience, after: int | str) -> AsyncGenerator[RunEvent, None]:
@@ -147,8 +164,11 @@ class _Watcher:
         self._patience = patience
         self._cursor = cursor
         self._bell: Doorbell | None = None
+        self._presence: asyncio.Task[None] | None = None
         self._has_rung = True
         self._read_at = 0.0
+        self._seconds = OWN_CADENCE.stream_seconds
+        self._hears = False
 
     @property
     def has_all(self) -> bool:
@@ -159,12 +179,12 @@ class _Watcher:
         """Wait until there may be news, and return them."""
         heard = await self._patience(self._wait)
         # The log is read afterwards: it says which call of the model is the last one that has begun, and which tools.
-        if self._is_news(heard):
-            await self._patience(self._log.refresh)
-            self._has_rung, self._read_at = False, time.monotonic()
+        if self._is_news(heard) and self._rest() <= 0:
+            await self._patience(self._read)
         log, cursor = self._log, self._cursor
         events = [seen for event in log.events_after(cursor.seq) for seen in cursor.recorded_news(event)]
-        if heard.speech and heard.speech.said.iteration == log.calling_iteration:
+        self._hears = heard.speech is not None and heard.speech.said.iteration == log.calling_iteration
+        if heard.speech and self._hears:
             events += cursor.live_news(heard.speech)
         if heard.progress:
             under_way = log.tools_under_way
@@ -174,10 +194,24 @@ class _Watcher:
 
     def _is_news(self, heard: LiveState) -> bool:
         """Return whether the log has to be read: not for more of the text of the call that it knows to be under way."""
-        if self._has_rung or time.monotonic() - self._read_at > LONGEST_UNREAD:
-            return True
         begun = heard.speech is not None and heard.speech.said.iteration != self._log.calling_iteration
-        return begun or self._cursor.is_news(heard.progress)
+        return self._has_rung or begun or self._cursor.is_news(heard.progress)
+
+    @property
+    def _spare(self) -> float:
+        """Return how much later than on a server of one's own, where it costs nothing to ask, news may come."""
+        return max(self._seconds - OWN_CADENCE.stream_seconds, 0.0)
+
+    def _rest(self) -> float:
+        """Return in how many seconds the log may be read again; no more than 0 for at once."""
+        if self._bell is None or self._bell.has_ended:
+            return 0.0
+        return self._read_at + max(self._spare, REST * self._log.replay_seconds) - time.monotonic()
+
+    async def _read(self) -> None:
+        growth = self._bell.growth if self._bell else None
+        await self._log.refresh(growth, within=self._spare)
+        self._has_rung, self._read_at = False, time.monotonic()
 
     async def _wait(self) -> LiveState:
         """Wait until the log may have grown; returns what is being told."""
@@ -188,13 +222,19 @@ class _Watcher:
         if self._bell is None or self._bell.run_id != link.run_id:
             # The history may have grown before it was listened to: the caller looks once more, then waits.
             await self.close()
-            self._bell, self._has_rung = Doorbell(self._chain, link.run_id), True
+            self._bell, self._has_rung, self._read_at = Doorbell(self._chain, link.run_id), True, 0.0
+            self._presence = asyncio.create_task(show_presence(self._chain, link))
+            self._seconds = cadence_of(link.input.options).stream_seconds
+            await self._bell.wait(CHECK_SECONDS)
             return LiveState()
         if link.input.options.stream:
-            self._has_rung |= await self._bell.wait(STREAM_SECONDS)
+            pause = self._seconds if self._hears else min(self._seconds, FIRST_LOOK)
+            self._has_rung |= await self._bell.wait(min(pause, self._rest()) if self._has_rung else pause)
             return await listen(self._chain, link.run_id)
+        heard = LiveState() if self._has_rung else await self._wait_beside_tools(self._bell)
+        await self._bell.wait_for_end(self._rest())
         self._has_rung = True
-        return await self._wait_beside_tools(self._bell)
+        return heard
 
     async def _wait_beside_tools(self, bell: Doorbell) -> LiveState:
         """Wait for the bell; while tools are under way, look now and then whether they tell how far they are."""
@@ -210,8 +250,32 @@ class _Watcher:
         return LiveState()
 
     async def close(self) -> None:
+        if self._presence:
+            self._presence.cancel()
+            await asyncio.wait([self._presence])
         if self._bell:
             await self._bell.close()
+
+
+async def show_presence(chain: Chain, link: RecordedLink) -> None:
+    """Tell the workers of the link, until it is cancelled, that somebody reads the run: they find out who polls.
+
+    A poll costs nothing, and several readers of a run are one to its workers. Where the server refuses it, streamed
+    text comes when it is recorded.
+    """
+    started = link.history[0].workflow_execution_started_event_attributes
+    while True:
+        try:
+            await poll_as_reader(chain.client, started.task_queue.name, chain.workflow_id)
+        except RPCError as error:
+            logger.debug("whether anybody reads run %s is not told: %s", chain.workflow_id, error)
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def poll_as_reader(client: Client, task_queue: str, run: str) -> None:
+    """Poll once for what never comes. Raises `RPCError`."""
+    poll = PollActivityTaskQueueRequest(namespace=client.namespace, task_queue=readers_queue(task_queue), identity=run)
+    await client.workflow_service.poll_activity_task_queue(poll, timeout=timedelta(seconds=POLL_SECONDS))
 
 
 class Doorbell:
@@ -221,7 +285,25 @@ class Doorbell:
         self.run_id = run_id
         self._handle = chain.handle(run_id)
         self._rung = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._events: list[HistoryEvent] = []
         self._listening = asyncio.create_task(self._listen())
+
+    @property
+    def growth(self) -> Growth | None:
+        """Return the history so far; None where that is not known."""
+        return Growth(self.run_id, self._events) if self._events else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the link has ended, or was not there in the first place."""
+        return self._ended.is_set()
+
+    async def wait_for_end(self, seconds: float) -> None:
+        """Wait so long, unless the link ends before."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await self._ended.wait()
 
     async def wait(self, seconds: float | None) -> bool:
         """Return whether it has rung since the last time, within so many seconds; None waits for as long as it takes.
@@ -251,14 +333,19 @@ class Doorbell:
                 self._rung.set()
                 await asyncio.sleep(RETRY_SECONDS)
         finally:
+            self._ended.set()
             self._rung.set()
 
     async def _listen_once(self, history: AsyncIterator[HistoryEvent]) -> bool:
         """Listen until the link closes; False when the server went away before."""
         try:
             async for event in history:
+                if not self._events or event.event_id > self._events[-1].event_id:
+                    self._events.append(event)
                 if event.event_type in RINGING_EVENTS:
                     self._rung.set()
+                if event.event_type in CLOSING_EVENTS:
+                    self._ended.set()
         except RPCError as error:
             if not is_away(error):
                 raise

@@ -27,7 +27,7 @@ from ...prompty.rich_values import with_media_read
 from ...protocol.session import SessionInput, SessionMessage, SessionSetup, SessionStatus, Taken, WhileBusy
 from ...providers.registry import require_model
 from ...redaction import redactor
-from ...settings.agent_file import SessionSettings, session_settings
+from ...settings.agent_file import SessionSettings, session_settings, with_cadence
 from ...text import valid_json, valid_text
 from ..handle import RunHandle
 from ..output_type import with_output_type
@@ -261,6 +261,7 @@ class Session(Generic[T]):
     async def _session_request(self, agent: Agent, settings: SessionSettings) -> SessionRequest:
         arguments = self._arguments
         setup = setup_of(agent, arguments.inputs, arguments.options)
+        setup.options = with_cadence(setup.options, self._client.service_client.config.target_host)
         input = SessionInput(
             setup=setup,
             setup_digest=setup.digest,

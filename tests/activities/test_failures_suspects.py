@@ -10,7 +10,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.heartbeat import FREE_STARTS, Suspects, last_heartbeat, starts_before
+from perdure.activities.failures import FREE_STARTS, Suspects, last_heartbeat, starts_before
 from perdure.protocol.activities import SUSPECT_WAITS, Offer
 
 
