@@ -1,7 +1,7 @@
 """How much of the input comes from the providers' caches, from the third call on, and what the run costs.
 
 Each run is real: a server, a worker, the SDKs. The models are on loopback and keep caches by the published rules
-(`benchmarks.cache_server`). "before" sends what no cache is told, and trims to just below the budget.
+(`benchmarks.cache_server`). "before" sends neither marks nor keys, and trims to just below the budget.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Api:
     model: str
     price: Price
     before: str | None
-    """`promptCache` without which, or with which, nothing is told to the cache. A loopback server is not OpenAI's own:
-    it is told by default nothing."""
+    """The `promptCache` with which nothing is added for the cache: for a server on loopback, which is not OpenAI's own,
+    that is the default."""
     after: str | None
 
     def agent(self, url: str, prompt_cache: str | None, *, rounds: int, calls: int) -> Agent:

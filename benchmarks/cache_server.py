@@ -1,4 +1,4 @@
-"""Models on loopback that keep prompt caches by their providers' published rules, and tell what came from them.
+"""Models on loopback that keep prompt caches by their providers' published rules, and count what came from them.
 
 Anthropic's (`/v1/messages`), and OpenAI's (`/v1/chat/completions`, `/v1/responses`) of both generations, by the model's
 name. A token is 4 characters. What is asked for, and how often, stands in the system message, as in

@@ -144,7 +144,10 @@ class _Changed(Written[Item]):
     """What was written, with some items exchanged for one request; of the others, what is encoded is kept."""
 
     def __init__(self, written: Written[Item], changed: Mapping[int, Item], first: Sequence[Item]) -> None:
-        super().__init__([*first, *(changed.get(index, item) for index, item in enumerate(written))])
+        super().__init__(written)
+        for index, item in changed.items():
+            self[index] = item
+        self[:0] = first
         self._written = written
         self._changed = changed
         self._first = first

@@ -90,12 +90,19 @@ def _is_said(text: Any) -> bool:
 
 
 def _is_marked(request: Json) -> bool:
-    if "cache_control" in request:
-        return True
     system = request.get("system")
     groups = [request.get("tools") or (), system if isinstance(system, list) else ()]
-    groups += [turn["content"] for turn in request["messages"]]
-    return any(isinstance(block, dict) and block.get("cache_control") for group in groups for block in group)
+    if "cache_control" in request or any(_has(block, "cache_control") for group in groups for block in group):
+        return True
+    for turn in request["messages"]:
+        for block in turn["content"]:
+            if "cache_control" in block and block["cache_control"]:
+                return True
+    return False
+
+
+def _has(block: Any, name: str) -> bool:
+    return isinstance(block, dict) and bool(block.get(name))
 
 
 def with_cache_key(
@@ -142,9 +149,11 @@ def _instructs(item: Json) -> bool:
 def _has_breakpoints(request: Json, messages: str) -> bool:
     if "prompt_cache_options" in request:
         return True
-    contents = (item.get("content") for item in request[messages])
-    parts = (part for content in contents if isinstance(content, list) for part in content)
-    return any(isinstance(part, dict) and "prompt_cache_breakpoint" in part for part in parts)
+    for item in request[messages]:
+        content = item.get("content")
+        if content.__class__ is list and any(_has(part, "prompt_cache_breakpoint") for part in content):
+            return True
+    return False
 
 
 def _generation(model: Any) -> tuple[int, int]:
