@@ -37,6 +37,7 @@ WORDS = 50
 MOST_ACTIONS, MOST_WATCHED_PER_SECOND, MOST_FOR_FIVE = 48, 1.2, 1.2
 CLOUD = {"lost_worker_seconds": 30.0, "stream_seconds": 1.0}
 """What `start_run` chooses for Temporal Cloud, which it knows by its address."""
+REFUSED = "service_errors_resource_exhausted{"
 METERED_SECONDS = 2.0
 """What has happened is in the metric after so long."""
 LINE = re.compile(r'^action\{action_type="(?P<type>[^"]*)",namespace="(?P<namespace>[^"]*)".*\} (?P<count>\d+)$')
@@ -122,18 +123,25 @@ class Server:
 
     async def actions(self, namespace: str) -> Counter[str]:
         """Return how many Actions of each kind the namespace has had."""
-        text = await asyncio.to_thread(lambda: urllib.request.urlopen(self._metrics).read().decode())
-        found = [match for match in map(LINE.match, text.splitlines()) if match]
+        found = [match for match in map(LINE.match, await self._lines()) if match]
         return Counter({each["type"]: int(each["count"]) for each in found if each["namespace"] == namespace})
+
+    async def refusals(self) -> int:
+        """Return how many requests were refused because a quota was used up."""
+        return sum(int(line.rpartition(" ")[2]) for line in await self._lines() if line.startswith(REFUSED))
+
+    async def _lines(self) -> list[str]:
+        text = await asyncio.to_thread(lambda: urllib.request.urlopen(self._metrics).read().decode())
+        return [line for line in text.splitlines() if line]
 
 
 @asynccontextmanager
-async def metered_server() -> AsyncIterator[Server]:
-    """A dev server with the embedded server's settings."""
+async def metered_server(*settings: str) -> AsyncIterator[Server]:
+    """A dev server with the embedded server's settings, and further dynamic configuration."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    async with server_at(arguments=("--metrics-port", str(port))) as address:
+    async with server_at(settings=settings, arguments=("--metrics-port", str(port))) as address:
         yield Server(address, f"http://127.0.0.1:{port}/metrics")
 
 

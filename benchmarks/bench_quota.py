@@ -9,8 +9,8 @@ import time
 import uuid
 from collections import Counter
 
-from benchmarks.bench_actions import CLOUD, agent_of
-from benchmarks.stage import run, server_at
+from benchmarks.bench_actions import CLOUD, agent_of, metered_server
+from benchmarks.stage import run
 from perdure import Message, RunOptions
 from perdure.client import connect, start_run
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call
@@ -34,8 +34,8 @@ async def main(runs: int, calls: int, rate: int, seconds: float) -> None:
         asked = [call("wait", f"call_{number}", which=f"{run}, call {number}") for number in range(calls)]
         return asks(*asked).model_copy(update={"delay": seconds})
 
-    async with server_at(settings=(f"frontend.namespaceRPS={rate}",)) as address:
-        client, queue = await connect(address), f"bench-{uuid.uuid4()}"
+    async with metered_server(f"frontend.namespaceRPS={rate}") as server:
+        client, queue = await connect(server.address), f"bench-{uuid.uuid4()}"
         with ScriptedModel(script) as model:
             agent = agent_of(model, parameters=[{"name": "which", "kind": "string"}])
             async with create_worker(client, task_queue=queue, tools={"wait": wait}, max_concurrent_activities=1000):
@@ -54,10 +54,11 @@ async def main(runs: int, calls: int, rate: int, seconds: float) -> None:
                     return str((await handle.result()).output)
 
                 ends = await asyncio.gather(*map(one, range(runs)), return_exceptions=True)
-                took = time.monotonic() - began
+                took, refused = time.monotonic() - began, await server.refusals()
     asked = Counter((each.messages[0].text, each.step) for each in model.requests)
     failed = Counter(repr(end)[:150] for end in ends if end != "done")
     print(f"{runs} runs, each with {calls} calls at once, all of {seconds:g} s; {rate} requests a second: {took:.0f} s")
+    print(f"  requests that the server has refused: {refused}")
     print(f"  tools executed: {executed.total()}, of them again: {executed.total() - len(executed)}")
     print(f"  model calls: {asked.total()}, of them again: {asked.total() - len(asked)}")
     print(f"  runs that did not end well: {failed.total()} {dict(failed) or ''}", flush=True)

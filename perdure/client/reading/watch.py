@@ -134,6 +134,8 @@ RINGING_EVENTS = CLOSING_EVENTS | {EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
 FIRST_LOOK, LAST_LOOK = 0.25, 2.0
 """Seconds until a watcher looks whether a tool tells how far it is; the pause doubles for as long as none does."""
 
+LONGEST_REPLAY = 2.0
+"""Seconds that a reader's replay may take, where it costs less than asking a worker."""
 REST = 3.0
 """So many times as long as its last replay has taken, a reader waits before the next one."""
 
@@ -210,7 +212,7 @@ class _Watcher:
 
     async def _read(self) -> None:
         growth = self._bell.growth if self._bell else None
-        await self._log.refresh(growth, within=self._spare)
+        await self._log.refresh(growth, within=LONGEST_REPLAY if self._spare else 0.0)
         self._has_rung, self._read_at = False, time.monotonic()
 
     async def _wait(self) -> LiveState:
