@@ -89,14 +89,17 @@ class ModelOptions(Node):
     prompt_cache: PromptCache | None = None
     """How long the provider's prompt cache keeps what it is sent: `5m`, `1h`, or not at all (`off`). Without it, `5m`
     where a run can make a second call."""
+    background: Literal["auto", "on", "off"] | None = None
+    """Whether the provider makes responses in the background, where a crash of the worker does not touch them: `on`,
+    `off`, or `auto`, the default, which does so with models that think for long."""
     additional_properties: dict[str, Any] | None = None
     """Further parameters of the provider's own request, under its own names."""
 
-    @field_validator("prompt_cache", mode="before")
+    @field_validator("prompt_cache", "background", mode="before")
     @classmethod
-    def _read_off(cls, value: Any) -> Any:
-        """Accept `off` without quotes, which YAML reads as false."""
-        return "off" if value is False else value
+    def _read_switches(cls, value: Any) -> Any:
+        """Accept `on` and `off` without quotes, which YAML reads as truth values."""
+        return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
 class Model(Node):

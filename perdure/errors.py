@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from .messages import Message
@@ -159,6 +159,8 @@ class ModelError(Exception):
         """The host that was asked, and its port."""
         self.model = model
         """The model that was asked for."""
+        self.so_far: Any = None
+        """What the attempts of the call have left, for the next time that it is made."""
 
     @property
     def account(self) -> str:

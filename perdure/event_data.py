@@ -196,14 +196,17 @@ class UsageData(CountedData, total=False):
     """The fields of `Usage`."""
 
     cache_write_1h_tokens: int
-    """Absent where it is 0."""
+    """Absent where it is 0, as the next one."""
+    lost_tokens: int
 
 
 class AnsweredData(TypedDict, total=False):
-    """Where the agent has a `fallback`."""
+    """What only some calls have."""
 
     model: str
-    """Which model has answered, as `PROVIDER/ID`."""
+    """Where the agent has a `fallback`: which model has answered, as `PROVIDER/ID`."""
+    lostAttempts: int
+    """How many attempts of the call were lost together with their workers, after they had asked the model."""
 
 
 class LlmCompleteData(AnsweredData):

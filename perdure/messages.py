@@ -265,6 +265,11 @@ class Usage(BaseModel):
     """The part of `input_tokens` that was written into the prompt cache, where the provider charges for that."""
     cache_write_1h_tokens: int = Field(default=0, exclude_if=operator.not_)
     """The part of `cache_write_tokens` that is kept for an hour, which costs more than five minutes."""
+    lost_tokens: int = Field(default=0, exclude_if=operator.not_)
+    """The part of `total_tokens` that went to attempts which were lost together with their workers, so that the call
+    was made again. An estimate, for the provider never told: of each such attempt the input, and the text that is known
+    of it.
+    """
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -275,6 +280,7 @@ class Usage(BaseModel):
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             cache_write_1h_tokens=self.cache_write_1h_tokens + other.cache_write_1h_tokens,
+            lost_tokens=self.lost_tokens + other.lost_tokens,
         )
 
     @property
@@ -324,3 +330,6 @@ class ModelReply(BaseModel):
     """What the call has cost, in US dollars, as the worker's prices say; None where they do not know the model."""
     thinking: str = Field(default="", exclude_if=operator.not_)
     """What the model has thought aloud, where the call was streamed (`RunOptions.stream`)."""
+    lost_attempts: int = Field(default=0, exclude_if=operator.not_)
+    """How many attempts of the call were lost together with their workers, after they had asked the model. `usage` has
+    an estimate of what they have used (`Usage.lost_tokens`)."""

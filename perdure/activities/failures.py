@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from temporalio import activity
+from temporalio.api.enums.v1 import TimeoutType
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -20,11 +21,12 @@ from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
 from ..payloads.failures import text_of
 from ..protocol import activities
-from ..protocol.activities import NOT_HERE, SUSPECT_WAITS, Offer
+from ..protocol.activities import NOT_HERE, SUSPECT_WAITS, WORKER_SHUTDOWN, Offer
 from ..protocol.inventory import Lacking
 from ..redaction import get_logger, redact, redacted_excerpt
 from ..text import bounded_text, one_line
 from ..tool_calls import progress_of
+from .heartbeat import HEART_FAILED
 
 _log = get_logger("perdure.runs")
 
@@ -74,6 +76,7 @@ def _model_failure(error: ModelError) -> ApplicationError:
         retry_after=error.retry_after,
         address=error.address,
         model=error.model,
+        so_far=error.so_far,
     )
     # One that may pass, or that the run may get round, is expected: kept out of error logs and failure metrics.
     is_expected = error.retryable or error.kind == "no_tools"
@@ -135,9 +138,23 @@ async def cancelled_meanwhile() -> bool:
     Costs a request to the server on a further attempt, and nothing on the first. The server is asked because the
     workflow, which would cancel the activity, may have had no worker either. Raises RPCError.
     """
+    return (await look_back()).is_cancelled
+
+
+class LookBack(NamedTuple):
+    """What a further attempt finds out before it begins."""
+
+    is_cancelled: bool = False
+    """Whether the run was cancelled."""
+    was_lost: bool = False
+    """Whether the attempt before was ended by the loss, or the end, of its worker."""
+
+
+async def look_back() -> LookBack:
+    """Return what became of the run and of the attempt before this one. Costs and raises as `cancelled_meanwhile`."""
     info = activity.info()
     if info.attempt == 1:
-        return False
+        return LookBack()
     assert info.workflow_id is not None
     about = {"run": info.workflow_id, "attempt": info.attempt}
     handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
@@ -152,7 +169,15 @@ async def cancelled_meanwhile() -> bool:
             *(info.workflow_id, info.activity_type, info.attempt, await _why(failure)),
             extra=about,
         )
-    return description.raw_description.workflow_extended_info.cancel_requested
+    return LookBack(description.raw_description.workflow_extended_info.cancel_requested, _is_loss(failure))
+
+
+def _is_loss(failure: Failure | None) -> bool:
+    if failure is None:
+        return False
+    if failure.HasField("timeout_failure_info"):
+        return failure.timeout_failure_info.timeout_type == TimeoutType.TIMEOUT_TYPE_HEARTBEAT
+    return failure.application_failure_info.type in (WORKER_SHUTDOWN, HEART_FAILED)
 
 
 def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:

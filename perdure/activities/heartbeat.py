@@ -234,7 +234,8 @@ class Heart:
 
     def __init__(self, details: Sequence[object] = (), readers: Readers | None = None) -> None:
         self._said: StreamedText | None = None
-        self._is_full = False
+        self.is_full = False
+        """Whether what was said is longer than beats tell."""
         self._details = tuple(details)
         self._readers = readers or Readers()
         self._run = ""
@@ -255,15 +256,26 @@ class Heart:
         self.failure: BaseException | None = None
         """Why it beats no more, and the attempt was cancelled; None while nothing is wrong."""
 
+    @property
+    def said(self) -> StreamedText | None:
+        """What the model has said so far, as the next beat tells it; None before `speak`."""
+        return self._said
+
     def speak(self, iteration: int, attempt: int) -> None:
         """Tell readers what the model says from now on: nothing so far, so what another attempt said is dropped."""
         self._said = StreamedText(iteration=iteration, attempt=attempt)
-        self._is_full = False
+        self.is_full = False
         self._details = (self._said,)
         self._listen_to_readers()
         if attempt > 1:
             # Of a first attempt, a beat that says nothing would only delay the first one that does.
             self._tell_soon()
+
+    def go_on(self, said: StreamedText) -> None:
+        """Tell watchers what the model says after that, which an attempt before this one has told."""
+        self._said = said
+        self._details = (said,)
+        self._listen_to_readers()
 
     def add(self, kind: str, text: str) -> None:
         """Add a piece of streamed `text` or `thinking`, and tell readers soon; only after `speak`."""
@@ -271,8 +283,8 @@ class Heart:
         if self._on_first_words is not None:
             self._on_first_words()
             self._on_first_words = None
-        self._is_full |= len(self._said.text) + len(self._said.thinking) + len(text) > MAX_SAID_CHARS
-        if self._is_full:
+        self.is_full |= len(self._said.text) + len(self._said.thinking) + len(text) > MAX_SAID_CHARS
+        if self.is_full:
             return
         if kind == "text":
             self._said.text += text
@@ -289,6 +301,13 @@ class Heart:
     def begin_with(self, *details: object) -> None:
         """Take details that the server has already: every beat that follows has them."""
         self._details = details
+
+    async def record(self) -> None:
+        """Beat now, and return when the server has it. Raises RPCError, and AsyncActivityCancelledError."""
+        assert self._send is not None
+        self._send(*self._sendable())
+        handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
+        await handle.heartbeat(*self._sendable())
 
     def keep(self, *details: object) -> None:
         """Have the server keep these details for another attempt: at once, and further ones after longer pauses."""

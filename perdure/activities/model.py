@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache, partial
 from inspect import signature
 from typing import Any
@@ -16,18 +16,21 @@ from ..errors import ModelError
 from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..payloads.failures import MAX_RESULT_BYTES, size_of
-from ..protocol.activities import Offer
+from ..protocol.activities import CallSoFar, Offer
 from ..providers.base import ALONE, CallSeries, Delta, Provider
 from ..providers.memo import Unchanging
 from ..providers.prices import Prices
 from ..providers.registry import provider_for
-from ..redaction import redact, redacted_excerpt, redactor
+from ..redaction import get_logger, redact, redacted_excerpt, redactor
 from ..text import bounded_text, excerpt, valid_json, valid_text
 from ..tools.user_loop import UserLoop
 from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .failures import refusal
 from .heartbeat import Heart
+from .model_attempt import ModelAttempt
 from .run_cache import KnownRun
+
+_log = get_logger("perdure.runs")
 
 PRICE_SECONDS = 10.0
 """For the worker's own function of prices."""
@@ -45,8 +48,11 @@ async def ask_model(
     loop: UserLoop | None = None,
     stand_in: Provider | None = None,
     series: CallSeries = ALONE,
+    attempt: ModelAttempt | None = None,
 ) -> ModelReply:
     """Return the model's reply, or that of a `stand_in`; `heart` tells what it streams.
+
+    With an `attempt`, the provider may make its response in the background, and goes on with that of another attempt.
 
     A client that the user has registered is used on `loop`, as it is by tools; perdure's own on the running one.
 
@@ -55,7 +61,7 @@ async def ask_model(
     try:
         calls_on = loop if _is_registered(agent) else None
         provider = stand_in or provider_for(agent)
-        return await _ask(provider, agent, messages, options, heart, calls_on, series, with_tools=with_tools)
+        return await _ask(provider, agent, messages, options, heart, calls_on, attempt, series, with_tools=with_tools)
     except ModelError as error:
         error.message = redact(error.message, agent)
         error.request_id = error.request_id and redact(error.request_id, agent)
@@ -70,11 +76,12 @@ async def _ask(
     options: RunOptions,
     heart: Heart,
     loop: UserLoop | None,
+    attempt: ModelAttempt | None,
     series: CallSeries,
     *,
     with_tools: bool,
 ) -> ModelReply:
-    thoughts: list[str] = []
+    thoughts: list[str] = attempt.thoughts if attempt else []
 
     def on_delta(delta: Delta) -> None:
         text = valid_text(delta.text)
@@ -86,9 +93,7 @@ async def _ask(
         request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
     except ValueError as error:
         raise ModelError(bounded_text(str(error)), kind="unsupported", provider=provider.key) from error
-    further: dict[str, Any] = {"max_bytes": options.max_answer_bytes, "series": series}
-    taken = {name: further[name] for name in _parameters(type(provider).call) & further.keys()}
-    call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream, **taken)
+    call = partial(_call, provider, agent, request, options, attempt, series)
     told = on_delta if options.stream else None
     response = await (call(on_delta=told) if loop is None else _call_on(loop, call, told))
     reply = provider.reply(agent, response)
@@ -100,6 +105,27 @@ async def _ask(
     if options.raw:
         reply.raw = redactor(agent).value(response)
     return _recordable(reply, provider)
+
+
+async def _call(
+    provider: Provider,
+    agent: Agent,
+    request: Mapping[str, Any],
+    options: RunOptions,
+    attempt: ModelAttempt | None,
+    series: CallSeries,
+    *,
+    on_delta: Callable[[Delta], None] | None,
+) -> dict[str, Any]:
+    """Return the provider's response, which it makes in the background where another attempt could go on with it."""
+    told: dict[str, Any] = {"timeout": options.llm_timeout, "on_delta": on_delta}
+    further: dict[str, Any] = {"max_bytes": options.max_answer_bytes, "series": series}
+    if attempt is not None:
+        response = await provider.call_in_background(agent, request, attempt, **told, **further)
+        if response is not None:
+            return response
+    taken = {name: further[name] for name in _parameters(type(provider).call) & further.keys()}
+    return await provider.call(agent, request, stream=options.stream, **told, **taken)
 
 
 async def _call_on(
@@ -169,6 +195,16 @@ async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelR
         problem = excerpt(redacted_excerpt(f"{type(error).__name__}: {error}"), 200)
         reply.warnings.append(f"The cost of a model call is not known, for the worker's prices failed: {problem}")
     return reply
+
+
+async def end_response(credentials: Credentials, run: KnownRun, left: CallSoFar) -> None:
+    """End what a provider makes in the background and nobody goes on with. Never raises: it ends by itself, later."""
+    try:
+        agent = (await credentials.for_model(run)).with_fallback(left.fallback)
+        await provider_for(agent).end_response(agent, left.response)
+    except Exception as error:
+        problem = excerpt(redacted_excerpt(repr(error)), 200)
+        _log.warning("A response that nobody waits for can't be ended: %s", problem)
 
 
 async def ask_with_credentials(

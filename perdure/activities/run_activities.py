@@ -39,11 +39,12 @@ from ..tools.dispatch import ToolBox
 from ..tools.user_loop import UserLoop
 from .compaction import Compacting
 from .credentials import Credentials
-from .failures import cancelled_meanwhile, refusal, typed_failures
+from .failures import look_back, refusal, typed_failures
 from .heartbeat import Heart, Readers, heartbeats
 from .hooks import Hooks, judged_output
 from .inventory import Stock, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
-from .model import ask_model, ask_with_credentials, price_reply
+from .model import ask_model, ask_with_credentials, end_response, price_reply
+from .model_attempt import ModelAttempt, response_under_way
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .tool_activities import ToolActivities
 
@@ -151,6 +152,7 @@ class RunActivities:
         return [
             self.inventory,
             self.call_model,
+            self.end_response,
             self.judge,
             self.compact,
             self.record,
@@ -194,31 +196,53 @@ class RunActivities:
         """
         with typed_failures():
             async with heartbeats(readers=self._readers) as heart:
-                if await cancelled_meanwhile():
-                    raise RunCancelled("The run was cancelled")
-                run, messages = await self._runs.messages_at(input.conversation)
-                heart.stream_seconds = run.stream_seconds
-                if run.options.stream and input.prompted != "act":
-                    heart.speak(input.iteration, activity.info().attempt)
-                stand_in = mocked_model(run, input, is_honoured=self.stock.mock) if input.mock else None
-                ask = partial(
-                    partial(ask_prompted, input) if input.prompted else ask_model,
-                    messages=messages,
-                    options=run.options,
-                    heart=heart,
-                    with_tools=input.with_tools,
-                    loop=self._loop,
-                    stand_in=stand_in,
-                    series=_series(run, input),
-                )
-                named = run.agent.with_fallback(input.fallback) if input.fallback else run.agent
-                if run.credential_ids:
-                    reply = await ask_with_credentials(
-                        self._credentials, run, input.offer, lambda agent: ask(agent.with_fallback(input.fallback))
-                    )
-                else:
-                    reply = await ask(named)
-                return reply if stand_in else await price_reply(reply, named, self._prices)
+                attempt = ModelAttempt(heart, input)
+                with attempt.leaving():
+                    return await self._call_model(input, heart, attempt)
+
+    async def _call_model(self, input: ModelInput, heart: Heart, attempt: ModelAttempt) -> ModelReply:
+        seen = await look_back()
+        if seen.is_cancelled:
+            if attempt.response:
+                await end_response(self._credentials, await self._runs.current(), attempt.so_far)
+            raise RunCancelled("The run was cancelled")
+        run, messages = await self._runs.messages_at(input.conversation)
+        heart.stream_seconds = run.stream_seconds
+        if attempt.unwanted:
+            await end_response(self._credentials, run, attempt.so_far)
+        attempt.begin(seen, speaks=run.options.stream and input.prompted != "act")
+        stand_in = mocked_model(run, input, is_honoured=self.stock.mock) if input.mock else None
+        ask = partial(
+            partial(ask_prompted, input) if input.prompted else ask_model,
+            messages=messages,
+            options=run.options,
+            heart=heart,
+            with_tools=input.with_tools,
+            loop=self._loop,
+            stand_in=stand_in,
+            series=_series(run, input),
+            attempt=attempt,
+        )
+        named = run.agent.with_fallback(input.fallback) if input.fallback else run.agent
+        if run.credential_ids:
+            reply = await ask_with_credentials(
+                self._credentials, run, input.offer, lambda agent: ask(agent.with_fallback(input.fallback))
+            )
+        else:
+            reply = await ask(named)
+        attempt.count_lost(reply, messages)
+        return reply if stand_in else await price_reply(reply, named, self._prices)
+
+    @activity.defn(name=activities.END_RESPONSE)
+    async def end_response(self, input: activities.EndResponseInput) -> None:
+        """End the response that the provider makes in the background for a model call of this run, if it makes one.
+
+        The call itself may be between two attempts, or its worker lost.
+        """
+        with typed_failures():
+            left = await response_under_way() or input.left
+            if left and left.response:
+                await end_response(self._credentials, await self._runs.current(), left)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:

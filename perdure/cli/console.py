@@ -133,9 +133,13 @@ def describe_seconds(seconds: float) -> str:
 
 
 def describe_usage(usage: Mapping[str, Any]) -> str:
-    """`1,240 tokens in, 56 out`, for a `Usage` as JSON; with cached tokens, `1,240 tokens in (91 % cached), 56 out`."""
-    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
-    return f"{read:,} tokens in{cached_text(usage)}, {written:,} out"
+    """`1,240 tokens in, 56 out`, for a `Usage` as JSON; with cached tokens, `1,240 tokens in (91 % cached), 56 out`.
+
+    With an estimate of what lost attempts have used, it says so.
+    """
+    read, written, lost = usage.get("input_tokens", 0), usage.get("output_tokens", 0), usage.get("lost_tokens", 0)
+    estimated = f" (of these about {lost:,} in attempts that were lost)" if lost else ""
+    return f"{read:,} tokens in{cached_text(usage)}, {written:,} out{estimated}"
 
 
 def cached_text(usage: Mapping[str, Any]) -> str:

@@ -151,6 +151,8 @@ class ModelCalls:
         data = LlmCompleteData(usage=usage, finishReason=reply.finish_reason, costUsd=reply.cost_usd)
         if len(self._models) > 1:
             data["model"] = self._models[self._state.fallback]
+        if reply.lost_attempts:
+            data["lostAttempts"] = reply.lost_attempts
         self._emit("llm_complete", data)
         for call in reply.provider_calls:
             self._emit(

@@ -150,8 +150,9 @@ def _counts(usage: Usage) -> UsageCounts:
         usage.reasoning_tokens,
         usage.cache_write_tokens,
         usage.cache_write_1h_tokens,
+        usage.lost_tokens,
     )
-    return counts if counts[6] else counts[:6] if counts[5] else counts[:5]
+    return counts if counts[7] else counts[:7] if counts[6] else counts[:6] if counts[5] else counts[:5]
 
 
 def _bounded_calls(calls: str) -> str:
@@ -172,6 +173,8 @@ def usage_data(usage: Usage) -> UsageData:
     )
     if usage.cache_write_1h_tokens:
         data["cache_write_1h_tokens"] = usage.cache_write_1h_tokens
+    if usage.lost_tokens:
+        data["lost_tokens"] = usage.lost_tokens
     return data
 
 

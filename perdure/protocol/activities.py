@@ -18,6 +18,7 @@ from .run import Lineage, RecordedOptions, TurnOf
 
 INVENTORY = "perdure.inventory"
 CALL_MODEL = "perdure.call_model"
+END_RESPONSE = "perdure.end_response"
 RUN_TOOL = "perdure.run_tool"
 TOOL_PREFIX = "perdure.tool."
 """Before a tool's name: the type of the activity that executes this tool alone."""
@@ -45,6 +46,8 @@ ASKING_SECONDS = 60.0
 """How long kinds of tools may take to find out what they offer."""
 LOCAL_SECONDS = 2.0
 """A tool that is executed as a local activity and takes longer is given up: the workflow waits for it."""
+END_SECONDS = 10.0
+"""For so long, a cancelled run tries to have the provider end its response."""
 COMPACT_SECONDS = 300.0
 """A compactor that takes longer has failed."""
 _READERS = "/readers"
@@ -98,6 +101,27 @@ class ConversationInput(Exchanged):
     conversation: ConversationRef
 
 
+class CallSoFar(Exchanged):
+    """What the attempts of a model call leave to the next one."""
+
+    attempt: int = 1
+    """The attempt of the activity that says so."""
+    lost: int = 0
+    """How many attempts before it have asked the model, and were lost together with their workers."""
+    lost_chars: int = 0
+    """What the model is known to have said in these: text and thinking, in characters."""
+    fallback: int = 0
+    """Which model is asked (`ModelInput.fallback`)."""
+    response: str = ""
+    """The provider's id of the response that it makes in the background; "" for none."""
+    after: int | None = None
+    """The number of the last event of the response that was read."""
+    text: int = 0
+    """How many characters of text had been said by then."""
+    thinking: int = 0
+    """The same of the thinking."""
+
+
 class ModelInput(ConversationInput):
     """One attempt of a model call."""
 
@@ -111,9 +135,18 @@ class ModelInput(ConversationInput):
     """There: which of the `max_iterations` steps in which it may act this is, from 1."""
     fallback: int = Field(default=0, exclude_if=operator.not_)
     """Which model of the agent's `fallback` is called, from 1; 0 for its own."""
+    before: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
+    """What earlier activities of this call have left."""
     mock: int = Field(default=0, exclude_if=operator.not_)
     """Which of the run's recorded answers (`Inventory.mock_responses`) stands for the model's, from 1; 0 for none."""
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
+
+
+class EndResponseInput(Exchanged):
+    """Ends the response that the provider makes in the background for the run's model call, if it makes one."""
+
+    left: CallSoFar | None = None
+    """What earlier activities of the call have left; the one under way tells what it knows."""
 
 
 class CompactInput(ConversationInput):
@@ -183,6 +216,7 @@ class StreamedText(Exchanged):
     attempt: int
     text: str = ""
     thinking: str = ""
+    so_far: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
 
 
 class ModelFailure(Exchanged):
@@ -195,10 +229,13 @@ class ModelFailure(Exchanged):
     retry_after: float | None = None
     address: str | None = None
     model: str | None = None
+    so_far: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
 
 
 WORKER_LOST = "worker_lost"
 """The kind of such a result."""
+WORKER_SHUTDOWN = "WorkerShutdown"
+"""The error type by which Temporal's SDK reports an activity that a stopping worker did not await."""
 
 
 SUSPECT_WAITS = "SuspectWaits"

@@ -41,6 +41,43 @@ class CallSeries(NamedTuple):
 ALONE = CallSeries()
 
 
+class BackgroundRecord(ABC):
+    """What is kept of a response that the provider makes in the background, so that another attempt goes on with it.
+
+    Called from the event loop that the provider is called on.
+    """
+
+    @property
+    @abstractmethod
+    def response(self) -> str:
+        """The provider's id of the response that an attempt before this one has begun; "" for none."""
+
+    @property
+    @abstractmethod
+    def after(self) -> int | None:
+        """The number of the last event of it that was read; None for none."""
+
+    @abstractmethod
+    async def record(self, response: str) -> None:
+        """Keep the id; returns when another attempt would find it. Never raises."""
+
+    @abstractmethod
+    def advance(self, after: int) -> None:
+        """Keep that this event was read, and that `on_delta` has seen what it says."""
+
+    @abstractmethod
+    async def forget(self) -> None:
+        """Keep that the response is lost, because the provider does not know it: the model is asked anew."""
+
+    @abstractmethod
+    async def end(self) -> None:
+        """Keep no response any more: it has failed, or was ended."""
+
+    @abstractmethod
+    async def is_handed_on(self) -> bool:
+        """Return whether another attempt goes on with the response, now that this one is cancelled."""
+
+
 class Provider(ABC):
     """One provider's API, chosen by `model.provider` and `model.apiType`.
 
@@ -111,6 +148,32 @@ class Provider(ABC):
         Cancelling the coroutine ends the HTTP request at once.
         """
 
+    async def call_in_background(
+        self,
+        agent: Agent,
+        request: Mapping[str, Any],
+        record: BackgroundRecord,
+        *,
+        timeout: float,
+        on_delta: Callable[[Delta], None] | None = None,
+        max_bytes: int = DEFAULT_ANSWER_BYTES,
+        series: CallSeries = ALONE,
+    ) -> dict[str, Any] | None:
+        """As `call`, of a response that outlives its caller at the provider; `record` is what is kept of it.
+
+        It goes on with a recorded one. Returns None where the API has no such thing, or this call is not worth it: then
+        it has asked for nothing, and `call` is to be made. When the coroutine is cancelled, the response is ended,
+        unless another attempt goes on with it.
+        """
+        return None
+
+    async def end_response(self, agent: Agent, response: str) -> None:
+        """End a response that is made in the background, so that it costs no more; one that has ended stays as it is.
+
+        References in the agent's connection are already resolved. Never raises.
+        """
+        return None
+
 
 class StreamAssembler(ABC):
     """Assembles the events of one stream into the response that a call without streaming gives."""
@@ -119,6 +182,8 @@ class StreamAssembler(ABC):
     """The words in which the model refuses; "" as long as it does not."""
     is_complete: bool = False
     """Whether the provider has reported the end of the answer."""
+    has_all: bool = False
+    """Whether the end of the answer has brought all of it, also what came in earlier events."""
     size: int = 0
     """About how many characters the response so far holds."""
 

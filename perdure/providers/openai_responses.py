@@ -5,18 +5,25 @@ https://platform.openai.com/docs/api-reference/responses
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from ..agents import PromptCache
+from ..agents import Agent, Model, PromptCache
+from ..background import background_of, may_run_in_background
 from ..declared_tools import Property
+from ..errors import ModelError
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
+from ..options import DEFAULT_ANSWER_BYTES
 from ..schema import STRICT, object_schema
-from .base import CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
+from ..worker_limits import is_listed, server_in
+from .background import END_SECONDS, BackgroundResponse, NoBackgroundError, end_response, is_possible
+from .base import ALONE, BackgroundRecord, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
 from .errors import error_from_http
 from .memo import Memo
 from .prompt_cache import with_cache_key
-from .sdks import openai_sdk
+from .sdk_call import SdkCall
+from .sdks import AZURE_KEY, OPENAI_KEY, openai_sdk
 from .tool_call_text import (
     AcceptedMedia,
     Call,
@@ -32,8 +39,10 @@ from .tool_call_text import (
     sendable_parts,
     wire_name,
 )
-from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
+from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, ignore, instructions_of, original_content
 
+_KEEP_RESPONSES = tuple(host for key in (OPENAI_KEY, AZURE_KEY) for host in key.hosts)
+"""Servers that make responses in the background: OpenAI's own, and Azure's with its API v1."""
 _TEXT_TYPES = {"output_text": "text", "refusal": "refusal"}
 
 
@@ -51,6 +60,11 @@ class OpenAIResponses(WireFormat):
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.sdk = openai_sdk(key)
+
+    def to_request(self, agent: Agent, messages: Sequence[Message], **more: Any) -> dict[str, Any]:
+        request = super().to_request(agent, messages, **more)
+        request.pop("background", None)  # Means `options.background`: a call that is made at once can't have it.
+        return request
 
     def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
         request: dict[str, Any] = {"input": _items(messages)}
@@ -98,6 +112,41 @@ class OpenAIResponses(WireFormat):
 
     def assembler(self) -> StreamAssembler:
         return ResponsesStream(self.key)
+
+    async def call_in_background(
+        self,
+        agent: Agent,
+        request: Mapping[str, Any],
+        record: BackgroundRecord,
+        *,
+        timeout: float,
+        on_delta: Callable[[Delta], None] | None = None,
+        max_bytes: int = DEFAULT_ANSWER_BYTES,
+        series: CallSeries = ALONE,
+    ) -> dict[str, Any] | None:
+        if not (record.response or may_run_in_background(agent.model)):
+            return None
+        async with self.sdk_call(agent, request, timeout, max_bytes) as call:
+            if record.response or _is_background_possible(call, agent.model):
+                response = BackgroundResponse(call, self.assembler, on_delta or ignore, record)
+                with suppress(NoBackgroundError):
+                    return await self.send_cached(response.answer, agent, dict(request), series, call.client)
+        return None
+
+    async def end_response(self, agent: Agent, response: str) -> None:
+        with suppress(ModelError):
+            async with self.sdk_call(agent, {}, END_SECONDS, DEFAULT_ANSWER_BYTES) as call:
+                await end_response(call, response)
+
+
+def _is_background_possible(call: SdkCall, model: Model | None) -> bool:
+    """Return whether the connection is known for background responses, or the agent's options ask for one.
+
+    Nothing may be known against them.
+    """
+    server = server_in(str(call.client.base_url))
+    own = server is not None and is_listed(server, _KEEP_RESPONSES) and not hasattr(call.client, "_api_version")
+    return is_possible(call.client) and (own or background_of(model) == "on")
 
 
 def _items_of(message: Message) -> Iterator[dict[str, Any]]:
@@ -234,6 +283,7 @@ class ResponsesStream(StreamAssembler):
                 self.size += len(compact_json(event["item"]))
             case "response.completed" | "response.incomplete":
                 self._response, self.is_complete = event["response"], True
+                self.has_all = bool(event["response"].get("output"))
             case "response.failed":
                 raise error_from_http(None, {}, event["response"], provider=self._provider)
             case "error":

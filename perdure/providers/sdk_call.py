@@ -115,14 +115,13 @@ class StreamReader:
         async for chunk in unpacked:
             for data in decoder.feed(chunk):
                 self._add(data)
-            await self._count(len(chunk), decoder.pending_bytes)
+            self._count(len(chunk), decoder.pending_bytes)
+            await self.between()
 
-    async def _count(self, chunk: int, pending: int) -> None:
+    def _count(self, chunk: int, pending: int) -> None:
         self._size += chunk
         if max(self._assembler.size, pending, self._size // ENVELOPES) > self._max_bytes:
             raise TooLargeError
-        # A few compressed bytes can unpack to a chunk after the other, without a moment for anything else.
-        await asyncio.sleep(0)
 
     def _add(self, data: str) -> None:
         if data == _END:
@@ -132,8 +131,22 @@ class StreamReader:
         if not isinstance(event, dict):
             raise UnexpectedFormatError(f"the event {json_excerpt(event)}")
         self._may_hold_halves = self._may_hold_halves or bool(_MAY_HOLD_HALVES.search(data))
+        self.take(event)
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Read one event. Raises as `read` does."""
         for delta in _read_event(lambda: self._deltas(event), event):
             self._on_delta(delta)
+
+    @property
+    def holds_half(self) -> bool:
+        """Return whether it keeps half of a character, which comes with the next piece."""
+        return any(pieces.holds_half for pieces in self._pieces.values())
+
+    async def between(self) -> None:
+        """Called after each chunk of the response, before the next one is read."""
+        # A few compressed bytes can unpack to a chunk after the other, without a moment for anything else.
+        await asyncio.sleep(0)
 
     def _deltas(self, event: dict[str, Any]) -> list[Delta]:
         deltas = self._assembler.add(event)
@@ -165,10 +178,10 @@ _WHOLE = ("json", "html")
 
 @dataclass(frozen=True)
 class SdkCall:
-    """A POST through an `AsyncOpenAI` or `AsyncAnthropic` client.
+    """A request through an `AsyncOpenAI` or `AsyncAnthropic` client.
 
-    It uses the client's own `post`, from bytes to bytes: what the SDKs do around it (walk the whole conversation,
-    build a model of the response) costs more than the request itself.
+    It uses the client's own `post` and `get`, from bytes to bytes: what the SDKs do around it (walk the whole
+    conversation, build a model of the response) costs more than the request itself.
     What comes is counted while it is unpacked, so that a few compressed bytes can't fill the memory.
     """
 
@@ -192,8 +205,8 @@ class SdkCall:
 
     async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """JSON object that the provider responds with, its text valid. Raises ModelError for every failure."""
-        async with self._response(body) as response:
-            return self._check(_json_object(await self._whole(response)))
+        async with self.response(body) as response:
+            return self._check(await self.whole(response))
 
     async def stream(
         self, body: Mapping[str, Any], assembler: StreamAssembler, on_delta: Callable[[Delta], None]
@@ -203,31 +216,40 @@ class SdkCall:
         A server may respond without a stream all the same. Raises ModelError for every failure, and one of kind
         `refusal` when the model refuses; `on_delta` sees nothing from the first word of a refusal on (§8).
         """
-        async with self._response(body) as response:
-            if any(kind in response.headers.get("content-type", "") for kind in _WHOLE):
-                return self._check(_json_object(await self._whole(response)))
+        async with self.response(body) as response:
+            if is_whole(response):
+                return self._check(await self.whole(response))
             stream = StreamReader(assembler, on_delta, self.max_bytes)
             await stream.read(response)
-            if assembler.refusal:
-                raise self._error(bounded_text(f"Model refused: {assembler.refusal}"), "refusal")
-            if not assembler.is_complete:
-                raise self._error("The stream ended before the answer did", "connection")
+            self.require_end(assembler)
             return self._check(stream.response())
+
+    def require_end(self, assembler: StreamAssembler) -> None:
+        """Raise ModelError when the model has refused, or the stream ended before the answer did."""
+        if assembler.refusal:
+            raise self.error(bounded_text(f"Model refused: {assembler.refusal}"), "refusal")
+        if not assembler.is_complete:
+            raise self.error("The stream ended before the answer did", "connection")
 
     def _check(self, answer: dict[str, Any]) -> dict[str, Any]:
         self.check(answer)
         return answer
 
     @asynccontextmanager
-    async def _response(self, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """Response, unread. What goes wrong with it is a ModelError that names its status and request id."""
+    async def response(
+        self, body: Mapping[str, Any] | None, *, below: str = "", query: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[Any]:
+        """Response, unread, to a POST of the body, or to a GET without one; `below` is added to the path.
+
+        What goes wrong with it is a ModelError that names its status and request id.
+        """
         import httpx2
 
         sdk_error: type[Exception] = getattr(import_module(self.sdk.module), self.sdk.error)
         response = None
         try:
             async with asyncio.timeout(self.timeout):
-                response = await self._send(self._payload(body))
+                response = await self._send(body, self.path + below, query)
                 async with aclosing(response):
                     yield response
         except ModelError as error:
@@ -235,25 +257,26 @@ class SdkCall:
             raise
         except TooLargeError as error:
             text = f"The answer has more than {self.max_bytes:,} bytes, which RunOptions.max_answer_bytes allows"
-            raise _with_response(self._error(text, "invalid_response"), response) from error
+            raise _with_response(self.error(text, "invalid_response"), response) from error
         except TimeoutError as error:
             raise _with_response(
-                self._error(f"No complete answer within {self.timeout:g} s", "timeout"), response
+                self.error(f"No complete answer within {self.timeout:g} s", "timeout"), response
             ) from error
         except UnexpectedFormatError as error:
             text = bounded_text(error.account(self.expected))
-            raise _with_response(self._error(text, "invalid_response"), response) from None
+            raise _with_response(self.error(text, "invalid_response"), response) from None
         except json.JSONDecodeError as error:
             # Like a 502: something between here and the provider has answered, or cut the answer.
             text = f"{UNEXPECTED_FORMAT}: {error}: {error.doc[:SHOWN_CHARS]!r}"
-            raise _with_response(self._error(bounded_text(text), "server"), response) from None
+            raise _with_response(self.error(bounded_text(text), "server"), response) from None
         except (sdk_error, httpx2.HTTPError, ValueError, RecursionError) as error:
             raise _with_response(error_from_exception(error, provider=self.provider), response) from error
 
-    def _error(self, text: str, kind: ModelErrorKind) -> ModelError:
+    def error(self, text: str, kind: ModelErrorKind) -> ModelError:
         return ModelError(text, kind=kind, provider=self.provider)
 
-    async def _whole(self, response: Any) -> bytes:
+    async def whole(self, response: Any) -> dict[str, Any]:
+        """Return the JSON object that the response holds. Raises as `response` turns into a ModelError."""
         pieces: list[bytes] = []
         size = 0
         async with aclosing(response.aiter_bytes()) as unpacked:
@@ -262,17 +285,18 @@ class SdkCall:
                 if size > self.max_bytes:
                     raise TooLargeError
                 pieces.append(piece)
-        return b"".join(pieces)
+        return _json_object(b"".join(pieces))
 
-    async def _send(self, payload: dict[str, Any]) -> Any:
+    async def _send(self, body: Mapping[str, Any] | None, path: str, query: Mapping[str, Any] | None) -> Any:
         """Return the response, unread: whoever reads it counts what is unpacked."""
         import httpx2
 
         timeout = httpx2.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout))
-        options = {"max_retries": 0, "timeout": timeout}
+        options: dict[str, Any] = {"max_retries": 0, "timeout": timeout} | ({"params": query} if query else {})
         stream_class = import_module(self.sdk.module).AsyncStream
-        return await self.client.post(
-            self.path, cast_to=httpx2.Response, options=options, stream=True, stream_cls=stream_class, **payload
+        send, payload = (self.client.get, {}) if body is None else (self.client.post, self._payload(body))
+        return await send(
+            path, cast_to=httpx2.Response, options=options, stream=True, stream_cls=stream_class, **payload
         )
 
     def _payload(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -293,6 +317,11 @@ def _with_response(error: ModelError, response: Any) -> ModelError:
         error.status = error.status or response.status_code
         error.request_id = error.request_id or request_id(response.headers, None)
     return error
+
+
+def is_whole(response: Any) -> bool:
+    """Return whether a response is no stream."""
+    return any(kind in response.headers.get("content-type", "") for kind in _WHOLE)
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -190,24 +191,32 @@ class WireFormat(Provider):
         max_bytes: int = DEFAULT_ANSWER_BYTES,
         series: CallSeries = ALONE,
     ) -> dict[str, Any]:
+        async with self.sdk_call(agent, request, timeout, max_bytes) as call:
+
+            async def send(body: Mapping[str, Any]) -> dict[str, Any]:
+                if stream:
+                    return await call.stream(self.to_stream_body(body), self.assembler(), on_delta or ignore)
+                return await call.post({key: body[key] for key in body if key not in _STREAMING_ONLY})
+
+            return await self.send_cached(send, agent, dict(request), series, call.client)
+
+    @asynccontextmanager
+    async def sdk_call(
+        self, agent: Agent, request: Mapping[str, Any], timeout: float, max_bytes: int
+    ) -> AsyncIterator[SdkCall]:
+        """Give what sends requests to the agent's connection, and have errors name its address and model."""
         await load_sdk(self.sdk)
         client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
         call = SdkCall(self.sdk, client, self.path, timeout, self.key, self.expected, self._require_answer, max_bytes)
-
-        async def send(body: Mapping[str, Any]) -> dict[str, Any]:
-            if stream:
-                return await call.stream(self.to_stream_body(body), self.assembler(), on_delta or _ignore)
-            return await call.post({key: body[key] for key in body if key not in _STREAMING_ONLY})
-
         try:
-            return await self._send_cached(send, agent, dict(request), series, client)
+            yield call
         except ModelError as error:
             error.address, error.model = call.address, short_word(request.get("model"))
             if error.kind == "authentication" and is_without_key(client):
                 error.message = f"{error.message} ({_NO_KEY_SENT.format(call.address)})"
             raise
 
-    async def _send_cached(
+    async def send_cached(
         self, send: Send, agent: Agent, request: dict[str, Any], series: CallSeries, client: Any
     ) -> dict[str, Any]:
         """Send the request as the prompt cache needs it; to a server that refuses that, as it is.
@@ -321,5 +330,5 @@ def _is_odd(name: Any, value: Any) -> bool:
     return is_count and value is not None and count({name: value}, name) != value
 
 
-def _ignore(delta: Delta) -> None:
+def ignore(delta: Delta) -> None:
     """For a stream that nobody watches."""

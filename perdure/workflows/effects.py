@@ -12,6 +12,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
+from ..background import may_run_in_background
 from ..conversation import Conversation
 from ..errors import LimitExceededError, ModelError
 from ..event_data import EventType, LoggedData
@@ -34,6 +35,7 @@ from .policies import (
     OFFERED_RETRIES,
     CompactionError,
     describe_failure,
+    left_by,
     model_error,
     timed_out,
     worker_was_lost,
@@ -96,6 +98,10 @@ LOST_CALLS_GO_ON = "lost-model-calls-go-on"
 """The patch since which a model call is begun anew, as often as it takes, when all its attempts were lost."""
 
 
+RESPONSES_END = "background-responses-end"
+"""The patch since which a cancelled run ends the response that a provider makes for it."""
+
+
 class TemporalEffects:
     """The effects of one link of a run; see `perdure.loop.effects.Effects`."""
 
@@ -107,6 +113,7 @@ class TemporalEffects:
         self._on_checkpoint = on_checkpoint
         self._failed_call: ModelError | None = None
         self._tried = (0, 0)
+        self._before: activities.CallSoFar | None = None
 
     def cancelled(self) -> bool:
         return self._state.cancelled
@@ -142,6 +149,8 @@ class TemporalEffects:
         is_cancelled = await wait_until(self.cancelled, seconds, summary)
         self._state.held_up = None
         if is_cancelled:
+            if failed is not None and self._before is not None:
+                await self._end_response(self._before.fallback)
             raise Cancelled
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
@@ -174,6 +183,7 @@ class TemporalEffects:
             activities.ModelInput(
                 conversation=conversation.ref(),
                 earlier=earlier,
+                before=self._before,
                 mock=0 if state.inventory.mock_responses is None else state.loop.iterations + 1,
                 offer=offer,
                 **calling._asdict(),
@@ -185,14 +195,33 @@ class TemporalEffects:
             summary=state.model_call + (f" · try {earlier + 1}" if earlier else ""),
         )
         try:
+            if not await wait_until_done(handle, self.cancelled):
+                await self._end_response(calling.fallback)
             reply: ModelReply = await self._unless_cancelled(handle)
-            state.reply = reply
+            state.reply, self._before = reply, None
             return reply
         except ActivityError as error:
+            if worker_was_lost(error):
+                self._before = left_by(error, self._before, policy.maximum_attempts)
             if known := model_error(error):
-                self._failed_call = known
+                self._failed_call, self._before = known, known.so_far
                 raise known from error
             raise
+
+    async def _end_response(self, fallback: int) -> None:
+        """Have the provider end what it makes in the background, now that the run is cancelled: nobody else may."""
+        model = self._state.input.agent.with_fallback(fallback).model
+        if not may_run_in_background(model) or not workflow.patched(RESPONSES_END):
+            return
+        try:
+            await workflow.execute_activity(
+                activities.END_RESPONSE,
+                activities.EndResponseInput(left=self._before),
+                schedule_to_close_timeout=timedelta(seconds=activities.END_SECONDS),
+                summary=f"{self._state.label} · end the provider's response",
+            )
+        except ActivityError as error:
+            workflow.logger.info("a response in the background was not ended: %s", error.cause)
 
     def _count_try(self, iteration: int) -> int:
         """Return how often the model was called before in this iteration."""

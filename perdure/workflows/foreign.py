@@ -26,7 +26,7 @@ from ..loop.effects import Cancelled
 from ..messages import ToolResult
 from ..options import MIN_SECONDS
 from ..protocol import activities
-from ..protocol.activities import lost_tool
+from ..protocol.activities import WORKER_SHUTDOWN, lost_tool
 from ..text import bounded_text, one_line, valid_json
 from ..tool_calls import ChildWorkflow, ForeignActivity, ToolRequest, ToolSpec
 from ..tool_results import SizeLimits
@@ -35,7 +35,7 @@ from ..tools.kind import OutcomeUnknown
 from ..tools.results import to_result
 from ..tools.signature import InvalidArguments
 from .child_runs import child_id, child_result
-from .policies import MARGIN, MOMENTARY_RETRIES, NO_RETRY, START_TO_CLOSE, TOOL_RETRIES, WORKER_SHUTDOWN
+from .policies import MARGIN, MOMENTARY_RETRIES, NO_RETRY, START_TO_CLOSE, TOOL_RETRIES
 from .recording import uncompressed_bytes
 from .run_state import RunState
 from .ui import call_summary

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutType
@@ -19,7 +20,10 @@ from ..protocol.activities import (
     NOT_EXECUTED,
     TOOL_STARTS,
     WORKER_LOST,
+    WORKER_SHUTDOWN,
+    CallSoFar,
     ModelFailure,
+    StreamedText,
     lost_tool,
 )
 
@@ -108,12 +112,29 @@ def worker_was_lost(error: ActivityError) -> bool:
     return isinstance(cause, ApplicationError) and cause.type == WORKER_SHUTDOWN
 
 
+def left_by(error: ActivityError, before: CallSoFar | None, attempts: int) -> CallSoFar | None:
+    """Return what a model call that was lost after so many attempts leaves to the activity that makes it again."""
+    cause = error.cause
+    details: Sequence[Any] = ()
+    if isinstance(cause, TemporalTimeoutError):
+        details = cause.last_heartbeat_details
+    elif isinstance(cause, ApplicationError):
+        details = cause.details
+    told = StreamedText.model_validate(details[0]) if details and isinstance(details[0], dict) else None
+    left = (told and told.so_far) or (before or CallSoFar()).model_copy(update={"attempt": 1})
+    if left.response:
+        return left
+    chars = len(told.text) + len(told.thinking) if told else 0
+    lost = left.lost + attempts - left.attempt + 1
+    return left.model_copy(update={"lost": lost, "lost_chars": left.lost_chars + chars})
+
+
 def model_error(error: ActivityError) -> ModelError | None:
     """Return the error of the model call; None if the activity failed for another reason."""
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type == MODEL_ERROR:
         failure = ModelFailure.model_validate(cause.details[0])
-        return ModelError(
+        known = ModelError(
             cause.message,
             kind=cast(ModelErrorKind, failure.kind),
             provider=failure.provider,
@@ -123,15 +144,13 @@ def model_error(error: ActivityError) -> ModelError | None:
             address=failure.address,
             model=failure.model,
         )
+        known.so_far = failure.so_far
+        return known
     if isinstance(cause, ApplicationError) and cause.type == CONFIGURATION_ERROR:
         return ModelError(cause.message, kind="configuration", provider="perdure")
     if timed_out(error):
         return ModelError("the model call timed out", kind="timeout", provider="perdure")
     return None
-
-
-WORKER_SHUTDOWN = "WorkerShutdown"
-"""The error type by which Temporal's SDK reports an activity that a stopping worker did not await."""
 
 
 def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult:

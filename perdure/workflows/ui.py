@@ -160,6 +160,8 @@ def _totals(state: RunState) -> list[str]:
         f"- {count_of(loop.iterations, 'model call')}, {count_of(loop.tool_calls, 'tool call')}",
         f"- tokens: {usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out",
     ]
+    if usage.lost_tokens:
+        lines.append(f"- of these about {usage.lost_tokens:,} in attempts that were lost and made again")
     if cost := format_usd(loop.cost_usd, unpriced=loop.unpriced_calls):
         lines.append(f"- cost: {cost}")
     if runs := state.table.called_runs:

@@ -1,0 +1,215 @@
+"""One attempt of a model call: what those before it have left to it, and what it leaves to the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio import activity
+from temporalio.client import AsyncActivityCancelledError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from ..errors import ModelError
+from ..messages import Message, ModelReply, Usage
+from ..protocol.activities import CALL_MODEL, WORKER_SHUTDOWN, CallSoFar, ModelInput, StreamedText
+from ..providers.base import BackgroundRecord
+from ..redaction import get_logger
+from ..trimming import estimate_chars
+from .failures import LookBack, handed_on
+from .heartbeat import Heart
+
+_log = get_logger("perdure.runs")
+
+CHARS_PER_TOKEN = 4
+"""Roughly, in what a lost attempt had said: the provider never told how many tokens these were."""
+
+
+class ModelAttempt(BackgroundRecord):
+    """Keeps the state of one attempt in the details of its heartbeats, where the next attempt finds it.
+
+    From its beginning on, each beat has what earlier attempts have left, so that no beat can erase that.
+    """
+
+    def __init__(self, heart: Heart, input: ModelInput) -> None:
+        self._heart = heart
+        self._input = input
+        self._told = _told(activity.info().heartbeat_details)
+        self.so_far = _before(self._told, input.before)
+        """What the attempts of the call have left."""
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        self.thoughts: list[str] = []
+        """The pieces of what the model has thought aloud so far."""
+        if self.so_far != CallSoFar():
+            heart.go_on(self._told or StreamedText(iteration=input.iteration, attempt=activity.info().attempt))
+            self._keep(self.so_far)
+
+    @property
+    def unwanted(self) -> bool:
+        """Whether the response that is made in the background is another model's than the one that is asked now."""
+        return bool(self.response) and self.so_far.fallback != self._input.fallback
+
+    @contextmanager
+    def leaving(self) -> Iterator[None]:
+        """Leave what is known to whoever makes the call again, also where that is another activity."""
+        try:
+            yield
+        except ModelError as error:
+            error.so_far = self._left()
+            raise
+        except asyncio.CancelledError:
+            details = activity.cancellation_details()
+            if details is not None and details.worker_shutdown and self.response:
+                raise ApplicationError("Worker is shutting down", self._heart.said, type=WORKER_SHUTDOWN) from None
+            raise
+
+    def _left(self) -> CallSoFar | None:
+        return self.so_far if self.response or self.so_far.lost else None
+
+    def begin(self, seen: LookBack, *, speaks: bool) -> None:
+        """Begin to ask the model, now that it is known what became of the attempt before; `speaks` if watchers hear."""
+        attempt = activity.info().attempt
+        so_far, told = self.so_far, self._told
+        if so_far.response and not self.unwanted:
+            self._go_on(so_far, told)
+            return
+        if self.unwanted:
+            so_far = so_far.model_copy(update={"lost": so_far.lost + 1, "lost_chars": so_far.lost_chars + so_far.text})
+        elif seen.was_lost:
+            said = len(told.text) + len(told.thinking) if told else 0
+            since = attempt - so_far.attempt if self._input.offer is None else 1
+            so_far = so_far.model_copy(update={"lost": so_far.lost + since, "lost_chars": so_far.lost_chars + said})
+        self._begin_anew(so_far, speaks=speaks)
+
+    def _go_on(self, so_far: CallSoFar, told: StreamedText | None) -> None:
+        """Read on where the attempt before has read to, or from the first event where its text did not arrive."""
+        told = told or StreamedText(iteration=self._input.iteration, attempt=activity.info().attempt)
+        text, thinking = told.text[: so_far.text], told.thinking[: so_far.thinking]
+        if len(text) < so_far.text or len(thinking) < so_far.thinking:
+            so_far = so_far.model_copy(update={"after": None, "text": 0, "thinking": 0})
+            text = thinking = ""
+        self._heart.go_on(told.model_copy(update={"text": text, "thinking": thinking}))
+        self._keep(so_far.model_copy(update={"attempt": activity.info().attempt}))
+        self.thoughts[:] = [thinking]
+
+    def _begin_anew(self, so_far: CallSoFar, *, speaks: bool) -> None:
+        attempt = activity.info().attempt
+        self.so_far = CallSoFar(
+            attempt=attempt, lost=so_far.lost, lost_chars=so_far.lost_chars, fallback=self._input.fallback
+        )
+        self.thoughts.clear()
+        if speaks or self.so_far.lost:
+            self._heart.speak(self._input.iteration, attempt)
+        if self.so_far.lost:
+            self._keep(self.so_far)
+
+    def _keep(self, so_far: CallSoFar) -> None:
+        if self._heart.said is None:
+            self._heart.speak(self._input.iteration, activity.info().attempt)
+        assert self._heart.said is not None
+        self.so_far = self._heart.said.so_far = so_far
+
+    @property
+    def response(self) -> str:
+        return self.so_far.response
+
+    @property
+    def after(self) -> int | None:
+        return self.so_far.after
+
+    async def record(self, response: str) -> None:
+        await self._at_home(self._record, response)
+
+    async def _record(self, response: str) -> None:
+        self._keep(self.so_far.model_copy(update={"response": response}))
+        try:
+            await self._heart.record()
+        except AsyncActivityCancelledError:
+            return  # The worker hears of that, too, and ends the attempt.
+        except RPCError as error:
+            _log.warning("The id of a background response can't be recorded yet, only with a later beat: %r", error)
+
+    def advance(self, after: int) -> None:
+        if asyncio.get_running_loop() is self._loop:
+            self._advance(after)
+        else:
+            self._loop.call_soon_threadsafe(self._advance, after)
+
+    def _advance(self, after: int) -> None:
+        said = self._heart.said
+        if said is not None and not self._heart.is_full:
+            so_far = self.so_far
+            so_far.after, so_far.text, so_far.thinking = after, len(said.text), len(said.thinking)
+
+    async def forget(self) -> None:
+        await self._at_home(self._forget)
+
+    async def _forget(self) -> None:
+        so_far, said = self.so_far, self._heart.said
+        chars = len(said.text) + len(said.thinking) if said else 0
+        lost = so_far.model_copy(update={"lost": so_far.lost + 1, "lost_chars": so_far.lost_chars + chars})
+        self._begin_anew(lost, speaks=True)
+
+    async def end(self) -> None:
+        await self._at_home(self._end)
+
+    async def _end(self) -> None:
+        self._keep(self.so_far.model_copy(update={"response": "", "after": None, "text": 0, "thinking": 0}))
+
+    async def is_handed_on(self) -> bool:
+        return bool(await self._at_home(_is_handed_on))
+
+    async def _at_home(self, function: Any, *arguments: Any) -> Any:
+        """Return what the function returns, called in this activity's event loop and context."""
+        if asyncio.get_running_loop() is self._loop:
+            return await self._loop.create_task(function(*arguments), context=self._context)
+        called = self._context.run(asyncio.run_coroutine_threadsafe, function(*arguments), self._loop)
+        return await asyncio.wrap_future(called)
+
+    def count_lost(self, reply: ModelReply, messages: Sequence[Message]) -> None:
+        """Add to the reply's usage what lost attempts have used: of each, the input, which was the same, and what is
+        known of its text.
+        """
+        if not self.so_far.lost:
+            return
+        asked = reply.usage.input_tokens or estimate_chars(messages) // CHARS_PER_TOKEN
+        input_tokens = self.so_far.lost * asked
+        output_tokens = self.so_far.lost_chars // CHARS_PER_TOKEN
+        lost = input_tokens + output_tokens
+        reply.usage += Usage(
+            input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=lost, lost_tokens=lost
+        )
+        reply.lost_attempts = self.so_far.lost
+
+
+async def _is_handed_on() -> bool:
+    return activity.cancellation_details() is None or await handed_on()
+
+
+async def response_under_way() -> CallSoFar | None:
+    """Return what the model call of this run that is under way has told last; None for nothing. Raises RPCError."""
+    info, client = activity.info(), activity.client()
+    assert info.workflow_id is not None
+    handle = client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+    for pending in (await handle.describe()).raw_description.pending_activities:
+        if pending.activity_type.name == CALL_MODEL:
+            told = _told(await client.data_converter.decode(list(pending.heartbeat_details.payloads)))
+            return told.so_far if told else None
+    return None
+
+
+def _told(details: Sequence[Any]) -> StreamedText | None:
+    """Return what an attempt has told last, by the details of its heartbeat."""
+    try:
+        return StreamedText.model_validate(details[0]) if details else None
+    except ValidationError:
+        return None
+
+
+def _before(told: StreamedText | None, before: CallSoFar | None) -> CallSoFar:
+    return (told and told.so_far) or (before and before.model_copy(update={"attempt": 1})) or CallSoFar()

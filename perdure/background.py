@@ -1,0 +1,45 @@
+"""Which model calls the provider makes in the background: it goes on with them when their worker is lost."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from .agents import Model
+
+Background = Literal["auto", "on", "off"]
+
+_PROVIDERS = frozenset({"openai", "azure", "foundry"})
+_REASONS_BY_DEFAULT = re.compile(r"^(?:ft:)?(?:o\d|gpt-5(?![.\d]|-chat))|codex|deep-research|-pro\b")
+"""Models that think for long unless they are told not to. Those from gpt-5.1 on do not think unless they are told."""
+_SHORT_EFFORTS = frozenset({"none", "minimal", "low"})
+
+
+def background_of(model: Model | None) -> Background:
+    """Return what the model's options ask for; `off` where the response may not be stored, and for another API."""
+    options = model.options if model else None
+    further: dict[str, Any] = (options.additional_properties if options else None) or {}
+    if model is None or model.api_type != "responses" or further.get("store") is False:
+        return "off"
+    if options is not None and options.background is not None:
+        return options.background
+    if isinstance(asked := further.get("background"), bool):
+        return "on" if asked else "off"
+    return "auto"
+
+
+def may_run_in_background(model: Model | None) -> bool:
+    """Return whether the provider may make the model's responses in the background: `auto` is for long ones alone."""
+    asked = background_of(model)
+    if model is None or asked != "auto":
+        return asked == "on"
+    return model.provider_key in _PROVIDERS and _thinks_for_long(model)
+
+
+def _thinks_for_long(model: Model) -> bool:
+    options = model.options
+    reasoning: Any = ((options and options.additional_properties) or {}).get("reasoning")
+    effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
+    if isinstance(effort, str):
+        return effort not in _SHORT_EFFORTS
+    return _REASONS_BY_DEFAULT.search(model.id) is not None

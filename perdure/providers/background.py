@@ -1,0 +1,255 @@
+"""A response that the provider makes in the background: it is read to its end, by whoever goes on with it.
+
+https://platform.openai.com/docs/guides/background
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+from ..errors import ModelError
+from .base import BackgroundRecord, Delta, StreamAssembler
+from .errors import error_from_http, short_word
+from .sdk_call import SdkCall, StreamReader, is_whole
+
+END_SECONDS = 5.0
+"""How long the provider may take to end a response."""
+FAILURES = 8
+"""In a row, without an event in between: then the call fails, and goes on with the response when it is made again."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
+"""Seconds before a response is asked for again, doubled each time."""
+
+BEGINNINGS = 3
+"""How often the model is asked, where the provider does not know what it has begun."""
+
+_MENDABLE = frozenset({"authentication", "permission", "configuration"})
+"""Kinds of errors after which the same response may be had with another key."""
+_NAMES_IT = re.compile(r"\b(?:background|store)\b", re.IGNORECASE)
+_FORMING = ("queued", "in_progress")
+_in_foreground: WeakSet[Any] = WeakSet()
+"""The clients of connections that refuse background responses, or are to store none."""
+
+
+def is_possible(client: Any) -> bool:
+    """Return whether nothing is known against background responses through this client."""
+    return client not in _in_foreground
+
+
+class NoBackgroundError(Exception):
+    """The provider makes no responses in the background."""
+
+
+class _UnknownError(Exception):
+    """The provider does not know the response."""
+
+
+class _Reader(StreamReader):
+    """Reads a stream, has the id of its response recorded before it reads on, and then the number of each event."""
+
+    def __init__(
+        self, assembler: StreamAssembler, on_delta: Callable[[Delta], None], response: BackgroundResponse
+    ) -> None:
+        super().__init__(assembler, on_delta, response.call.max_bytes)
+        self._assembled = assembler
+        self._response = response
+
+    def take(self, event: dict[str, Any]) -> None:
+        self._response.hear(event)
+        super().take(event)
+        number = event.get("sequence_number")
+        if isinstance(number, int) and not (self._assembled.refusal or self.holds_half):
+            self._response.advance(number)
+
+    async def between(self) -> None:
+        await self._response.settle()
+        await super().between()
+
+
+class BackgroundResponse:
+    """One call: a response is begun, or one is read on that another attempt has begun."""
+
+    def __init__(
+        self,
+        call: SdkCall,
+        assembler: Callable[[], StreamAssembler],
+        on_delta: Callable[[Delta], None],
+        record: BackgroundRecord,
+    ) -> None:
+        self.call = call
+        self._new_assembler = assembler
+        self._on_delta = on_delta
+        self._record = record
+        self._id = record.response
+        self._after = record.after
+        self._is_recorded = bool(self._id)
+        self._status = ""
+        self._may_stream = True
+        self._is_over = False
+
+    async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the whole response. Raises ModelError for every failure, and NoBackgroundError before any answer.
+
+        After a failure, the record still has the response where it is worth while to go on with it.
+        """
+        try:
+            async with asyncio.timeout(self.call.timeout):
+                return await self._answer(request)
+        except TimeoutError as error:
+            state = f"; the provider says that {self._id} is {self._status}" if self._id else ""
+            await self._end()
+            text = f"No complete answer within {self.call.timeout:g} s{state}"
+            raise self.call.error(text, "timeout") from error
+        except asyncio.CancelledError:
+            if self._id and not await self._record.is_handed_on():
+                await self._end()
+            raise
+        except ModelError as error:
+            if self._is_over or not (error.retryable or error.kind in _MENDABLE):
+                await self._end()
+            raise
+
+    async def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        for _ in range(BEGINNINGS):
+            try:
+                return await (self._go_on() if self._id else self._begin(request))
+            except _UnknownError:
+                await self._record.forget()
+                self._id, self._after, self._is_recorded = "", None, False
+        raise self.call.error("The provider does not know the responses that it has just begun", "server")
+
+    async def _begin(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a response, and read it. Raises NoBackgroundError where the provider has no such thing."""
+        assembler = self._new_assembler()
+        reader = _Reader(assembler, self._on_delta, self)
+        body = {**request, "background": True, "store": True}
+        if "background_options" not in request:  # What the provider may put off is never streamed.
+            body["stream"] = True
+        try:
+            async with self.call.response(body) as response:
+                if not is_whole(response):
+                    await reader.read(response)
+                elif made := await self._unstreamed(response):
+                    return made
+        except ModelError as error:
+            if error.status in (400, 422) and _NAMES_IT.search(error.message):
+                _in_foreground.add(self.call.client)
+                raise NoBackgroundError from error
+            if not self._id or self._is_over or not error.retryable:
+                raise
+        return await self._end_of(assembler, reader, is_from_start=True)
+
+    async def _unstreamed(self, response: Any) -> dict[str, Any] | None:
+        """Return an answer that is there already; None for one that is to be asked for."""
+        made = await self.call.whole(response)
+        self.hear({"type": "response.created", "response": made})
+        if self._id:
+            await self.settle()
+            return None
+        self.call.check(made)
+        return made
+
+    async def _go_on(self) -> dict[str, Any]:
+        """Read on where another attempt has stopped. Raises _UnknownError where the provider has no such response."""
+        assembler = self._new_assembler()
+        reader = _Reader(assembler, self._on_delta, self)
+        return await self._end_of(assembler, reader, is_from_start=self._after is None)
+
+    async def _end_of(self, assembler: StreamAssembler, reader: _Reader, *, is_from_start: bool) -> dict[str, Any]:
+        """Read the stream to its end, however often it breaks off, and return the response."""
+        pauses = failures = 0
+        while self._id and not (assembler.is_complete or assembler.refusal):
+            before = self._after
+            try:
+                if self._may_stream:
+                    await self._read_on(reader)
+                if self._after == before and (ended := await self._ended()):
+                    return ended
+            except ModelError as error:
+                failures += 1
+                if self._is_over or not error.retryable or failures > FAILURES:
+                    raise
+            if self._after != before:
+                pauses = failures = 0
+            elif self._id:
+                await asyncio.sleep(min(FIRST_PAUSE * 2**pauses, LONGEST_PAUSE))
+                pauses += 1
+        self.call.require_end(assembler)
+        if not (is_from_start or assembler.has_all) and (ended := await self._ended()):
+            return ended
+        response = reader.response()
+        self.call.check(response)
+        return response
+
+    async def _read_on(self, reader: _Reader) -> None:
+        query = {"stream": "true"} | ({} if self._after is None else {"starting_after": self._after})
+        try:
+            async with self.call.response(None, below=f"/{self._id}", query=query) as response:
+                if not is_whole(response):
+                    await reader.read(response)
+        except ModelError as error:
+            if error.status == 404:
+                raise _UnknownError from error
+            if error.status not in (400, 405, 422):
+                raise
+            self._may_stream = False
+
+    async def _ended(self) -> dict[str, Any] | None:
+        """Return the response as the provider has it, once it is whole. Raises ModelError when it has failed."""
+        try:
+            async with self.call.response(None, below=f"/{self._id}") as got:
+                response = await self.call.whole(got)
+        except ModelError as error:
+            if error.status == 404:
+                raise _UnknownError from error
+            raise
+        self.hear({"type": f"response.{response.get('status')}", "response": response})
+        if self._status in _FORMING:
+            return None
+        self.call.check(response)
+        return response
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """Take what an event says about the response as such. Raises ModelError when it has failed."""
+        response = event.get("response")
+        if not isinstance(response, dict):
+            return
+        self._status = short_word(response.get("status")) or self._status
+        if event["type"] in ("response.failed", "response.cancelled"):
+            self._is_over = True
+            if self._status == "cancelled":
+                raise self.call.error("The response was cancelled at the provider", "server")
+            raise error_from_http(None, {}, response, provider=self.call.provider, fallback="The response failed")
+        if event["type"] == "response.created" and not self._id:
+            is_background = response.get("background") is True
+            if not is_background or response.get("store") is False:
+                _in_foreground.add(self.call.client)
+            self._id = (short_word(response.get("id")) or "") if is_background else ""
+
+    def advance(self, number: int) -> None:
+        """Take that the event of that number was read."""
+        self._after = number
+        if self._id:
+            self._record.advance(number)
+
+    async def settle(self) -> None:
+        """Have the id recorded, if it is not."""
+        if self._id and not self._is_recorded:
+            self._is_recorded = True
+            await self._record.record(self._id)
+
+    async def _end(self) -> None:
+        if self._id:
+            await end_response(self.call, self._id)
+            await self._record.end()
+
+
+async def end_response(call: SdkCall, id: str) -> None:
+    """Have the provider end the response; one that has ended already stays as it is. Never raises."""
+    with suppress(ModelError, TimeoutError):
+        async with asyncio.timeout(END_SECONDS), call.response({}, below=f"/{id}/cancel"):
+            return

@@ -1,0 +1,226 @@
+"""Responses that the provider makes in the background, read by the real SDK from a server that keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from perdure.errors import ModelError
+from perdure.messages import Message
+from perdure.providers.base import BackgroundRecord, Delta
+from perdure.providers.registry import provider_for
+
+from ..support.background_responses import BackgroundServer
+from ..support.waiting import wait_for
+
+
+class Record(BackgroundRecord):
+    """What an attempt keeps, and what one after it finds."""
+
+    def __init__(self, response: str = "", after: int | None = None) -> None:
+        self._response, self._after = response, after
+        self.text = ""
+        self.lost = 0
+        self.handed_on = True
+
+    @property
+    def response(self) -> str:
+        return self._response
+
+    @property
+    def after(self) -> int | None:
+        return self._after
+
+    async def record(self, response: str) -> None:
+        self._response = response
+
+    def advance(self, after: int) -> None:
+        self._after = after
+
+    async def forget(self) -> None:
+        self.lost, self.text = self.lost + 1, ""
+        self._response, self._after = "", None
+
+    async def end(self) -> None:
+        self._response, self._after = "", None
+
+    async def is_handed_on(self) -> bool:
+        return self.handed_on
+
+
+@pytest.fixture
+def server() -> Iterator[BackgroundServer]:
+    with BackgroundServer() as server:
+        yield server
+
+
+async def ask(server: BackgroundServer, record: Record, *, timeout: float = 20.0, **options: Any) -> Any:
+    agent = server.agent(**options)
+    provider = provider_for(agent)
+    request = provider.to_request(agent, [Message.user("Go.")])
+
+    def on_delta(delta: Delta) -> None:
+        record.text += delta.text if delta.kind == "text" else ""
+
+    response = await provider.call_in_background(agent, request, record, timeout=timeout, on_delta=on_delta)
+    if response is None:
+        response = await provider.call(agent, request, timeout=timeout, on_delta=on_delta, stream=True)
+    return provider.reply(agent, response)
+
+
+async def begun(server: BackgroundServer, record: Record, words: int, **more: Any) -> asyncio.Task[Any]:
+    """A call under way, whose model has said so many words."""
+    task = asyncio.create_task(ask(server, record, **more))
+
+    async def has_said() -> bool:
+        return bool(server.made) and server.made[-1].said >= words and record.response != ""
+
+    await wait_for(has_said)
+    return task
+
+
+async def test_it_asks_for_the_background_and_keeps_the_id(server: BackgroundServer) -> None:
+    record = Record()
+    reply = await ask(server, record)
+    assert reply.message.text == record.text == server.made[0].text
+    assert {key: server.bodies[0][key] for key in ("background", "store", "stream")} == dict.fromkeys(
+        ("background", "store", "stream"), True
+    )
+    assert (record.response, record.after) == ("resp_1", len(server.made[0].events) - 1)
+
+
+async def test_another_attempt_streams_on_from_where_the_text_was(server: BackgroundServer) -> None:
+    record = Record()
+    task = await begun(server, record, 10)
+    task.cancel()
+    await asyncio.wait([task])
+    said = record.text
+    assert 0 < len(said) < len(server.made[0].text)
+    reply = await ask(server, record)
+    assert reply.message.text == record.text == server.made[0].text
+    assert record.text.startswith(said)
+    assert (len(server.made), server.paid, server.cancelled) == (1, server.words, [])
+    assert any("starting_after=" in each for each in server.requests)
+
+
+async def test_a_call_that_nobody_goes_on_with_is_ended(server: BackgroundServer) -> None:
+    record = Record()
+    record.handed_on = False
+    task = await begun(server, record, 5)
+    task.cancel()
+    await asyncio.wait([task])
+    assert server.cancelled == ["resp_1"]
+    assert server.paid < server.words
+    assert record.response == ""
+
+
+async def test_a_stream_that_breaks_off_is_read_on(server: BackgroundServer) -> None:
+    server.drop_every = 7
+    reply = await ask(server, Record())
+    assert reply.message.text == server.made[0].text
+    assert len(server.made) == 1
+    assert server.made[0].readers > 3
+
+
+async def test_what_can_not_be_streamed_again_is_asked_for(server: BackgroundServer) -> None:
+    server.drop_every, server.streams_again = 7, False
+    assert (await ask(server, Record())).message.text == server.made[0].text
+    assert len(server.made) == 1
+
+
+async def test_an_answer_that_is_there_already(server: BackgroundServer) -> None:
+    record = Record()
+    await ask(server, record)
+    for after in (record.after, 3, 10_000):
+        again = Record("resp_1", after)
+        assert (await ask(server, again)).message.text == server.made[0].text
+    assert len(server.made) == 1
+
+
+async def test_a_response_that_the_provider_does_not_know_is_asked_for_anew(server: BackgroundServer) -> None:
+    record = Record("resp_of_old", 17)
+    assert (await ask(server, record)).message.text == record.text == server.made[0].text
+    assert record.lost == 1
+
+
+async def test_a_response_that_is_forgotten_while_it_is_read(server: BackgroundServer) -> None:
+    server.drop_every = 9
+    record = Record()
+    task = await begun(server, record, 1)
+    server.forgotten.add("resp_1")
+    assert (await task).message.text == record.text == server.made[1].text
+    assert record.lost == 1
+
+
+@pytest.mark.parametrize("how", ["refuses", "ignores"])
+async def test_without_it_as_before_and_asked_once(server: BackgroundServer, how: str) -> None:
+    setattr(server, how, True)
+    for _ in range(2):
+        record = Record()
+        assert (await ask(server, record)).message.text == record.text == server.made[-1].text
+        assert record.response == ""
+    assert [bool(body.get("background")) for body in server.bodies] == [True] + [False] * (len(server.bodies) - 1)
+    assert len(server.made) == 2
+
+
+async def test_failed(server: BackgroundServer) -> None:
+    server.end = "failed"
+    record = Record()
+    with pytest.raises(ModelError, match=r"It broke\.") as failed:
+        await ask(server, record)
+    assert (failed.value.kind, record.response) == ("server", "")
+
+
+async def test_cancelled_by_somebody_else(server: BackgroundServer) -> None:
+    record = Record()
+    task = await begun(server, record, 3)
+    server.made[0].enter("cancelled")
+    with pytest.raises(ModelError, match="was cancelled at the provider"):
+        await task
+    assert record.response == ""
+
+
+async def test_incomplete(server: BackgroundServer) -> None:
+    server.end = "incomplete"
+    reply = await ask(server, Record())
+    assert reply.warnings == ["The model stopped early: max_output_tokens"]
+
+
+async def test_what_never_ends_is_ended(server: BackgroundServer) -> None:
+    server.stop_after = 2
+    record = Record()
+    with pytest.raises(ModelError, match="the provider says that resp_1 is in_progress") as failed:
+        await ask(server, record, timeout=0.6)
+    assert failed.value.kind == "timeout"
+    assert server.cancelled == ["resp_1"]
+
+
+async def test_off_and_not_stored(server: BackgroundServer) -> None:
+    await ask(server, Record(), background="off")
+    await ask(server, Record(), additionalProperties={"store": False})
+    await ask(server, Record(), background="auto")  # The server is not the provider's own.
+    assert not any(body.get("background") for body in server.bodies)
+
+
+async def test_a_provider_that_is_overloaded_for_a_while(server: BackgroundServer) -> None:
+    server.drop_every, server.failures = 9, [503, 500]
+    assert (await ask(server, Record())).message.text == server.made[0].text
+    assert len(server.made) == 1
+
+
+async def test_a_key_that_is_refused_leaves_the_response(server: BackgroundServer) -> None:
+    server.failures = [401]
+    record = Record("resp_1", 3)
+    with pytest.raises(ModelError) as failed:
+        await ask(server, record)
+    assert (failed.value.kind, record.response, server.cancelled) == ("authentication", "resp_1", [])
+
+
+async def test_a_project_that_is_to_store_nothing_is_asked_no_more(server: BackgroundServer) -> None:
+    server.stores = False
+    for _ in range(2):
+        await ask(server, Record())
+    assert [bool(body.get("background")) for body in server.bodies] == [True, False]
