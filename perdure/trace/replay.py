@@ -29,8 +29,9 @@ from ..workflows.runner import OwnWorkflowRunner
 
 logger = logging.getLogger("perdure")
 
+DEADLOCK = "[TMPRL1101]"
+"""By this, Temporal's SDK names what it has ended because one step took more than 2 s: a machine may have no time."""
 TRIES = 5
-"""Temporal's SDK ends a replay in which one step takes more than 2 s, as happens where a machine has no time for it."""
 
 
 @dataclass
@@ -53,16 +54,14 @@ async def replay_link(
     """
     for _ in range(TRIES):
         result, begun, asked = await _replay(workflow_id, events, converter, namespace)
-        if not isinstance(result.replay_failure, RuntimeError):
+        if DEADLOCK not in str(result.replay_failure):
             break
         logger.info("the replay of %s is begun anew: %s", workflow_id, result.replay_failure)
-    match result.replay_failure:
-        case workflow.NondeterminismError() as failure:
-            raise failure
-        case Exception() as failure:
-            raise ValueError(f"the history of {workflow_id!r} can't be replayed to its end: {failure}") from failure
-    if begun.run is None or begun.info is None:
-        raise ValueError(f"the history of {workflow_id!r} is not that of an agent's run")
+    else:
+        raise ValueError(f"the history of {workflow_id!r} can't be replayed to its end: {result.replay_failure}")
+    # Of another failure, such as of a value that this process can't read, whoever reads that value tells more.
+    if isinstance(result.replay_failure, workflow.NondeterminismError) or begun.run is None or begun.info is None:
+        raise result.replay_failure or ValueError(f"the history of {workflow_id!r} is not that of an agent's run")
     return Replayed(begun.run, begun.info, asked.local)
 
 

@@ -50,8 +50,13 @@ class Started:
         """Wait for the end, after sending the signal if one is given."""
         if signal_number is not None:
             self.process.send_signal(signal_number)
-        async with asyncio.timeout(SECONDS):
-            stdout, stderr = await self.process.communicate()
+        ending = asyncio.ensure_future(self.process.communicate())
+        if not (await asyncio.wait([ending], timeout=SECONDS))[0]:
+            self.process.send_signal(signal.SIGABRT)  # a forked one then writes where its threads were
+            await asyncio.wait([ending], timeout=10)
+            where = (ending.result()[1].decode() if ending.done() else "its end was not told") or "nothing on stderr"
+            raise AssertionError(f"it has not ended in {SECONDS} s: {''.join(self.lines)}{where}")
+        stdout, stderr = ending.result()
         assert self.process.returncode is not None
         return Finished(self.process.returncode, stdout.decode(), "".join(self.lines) + stderr.decode())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import fcntl
 import gc
 import importlib
@@ -129,6 +130,7 @@ def _become(task: Task, descriptors: list[int]) -> NoReturn:
     sys.stdout = io.TextIOWrapper(output, encoding=sys.stdout.encoding, line_buffering=os.isatty(1))
     errors = io.BufferedWriter(io.FileIO(2, "w"))
     sys.stderr = io.TextIOWrapper(errors, sys.stderr.encoding, "backslashreplace", line_buffering=True)
+    faulthandler.enable(2)  # what it was doing, for a test that ends it by SIGABRT
     os.environ.clear()
     os.environ.update(task["environment"])
     os.chdir(task["folder"])
