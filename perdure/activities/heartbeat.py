@@ -82,7 +82,7 @@ class Readers:
             self._loop.call_soon_threadsafe(_call, self._listeners, run)
 
     @contextmanager
-    def told(self, run: str, on_reader: Callable[[], None]) -> Iterator[None]:
+    def call_on_reader(self, run: str, on_reader: Callable[[], None]) -> Iterator[None]:
         """While the block runs, in an activity, look for readers of the run; call `on_reader` for one that comes."""
         self._loop = asyncio.get_running_loop()
         self._listeners[on_reader] = run
@@ -94,7 +94,7 @@ class Readers:
             del self._listeners[on_reader]
 
     @contextmanager
-    def warned(self, run: str, on_cancel: Callable[[], None]) -> Iterator[None]:
+    def call_on_cancel(self, run: str, on_cancel: Callable[[], None]) -> Iterator[None]:
         """While the block runs, in an activity, call `on_cancel` when the run gives an activity up, as known here."""
         self._loop = asyncio.get_running_loop()
         self._alive[on_cancel] = run
@@ -233,7 +233,8 @@ class Heart:
     """
 
     def __init__(self, details: Sequence[object] = (), readers: Readers | None = None) -> None:
-        self._said: StreamedText | None = None
+        self.streamed: StreamedText | None = None
+        """What the model has said so far, as the next beat tells it; None before `speak`."""
         self.is_full = False
         """Whether what was said is longer than beats tell."""
         self._details = tuple(details)
@@ -256,16 +257,11 @@ class Heart:
         self.failure: BaseException | None = None
         """Why it beats no more, and the attempt was cancelled; None while nothing is wrong."""
 
-    @property
-    def said(self) -> StreamedText | None:
-        """What the model has said so far, as the next beat tells it; None before `speak`."""
-        return self._said
-
     def speak(self, iteration: int, attempt: int) -> None:
         """Tell readers what the model says from now on: nothing so far, so what another attempt said is dropped."""
-        self._said = StreamedText(iteration=iteration, attempt=attempt)
+        self.streamed = StreamedText(iteration=iteration, attempt=attempt)
         self.is_full = False
-        self._details = (self._said,)
+        self._details = (self.streamed,)
         self._listen_to_readers()
         if attempt > 1:
             # Of a first attempt, a beat that says nothing would only delay the first one that does.
@@ -273,23 +269,23 @@ class Heart:
 
     def go_on(self, said: StreamedText) -> None:
         """Tell watchers what the model says after that, which an attempt before this one has told."""
-        self._said = said
+        self.streamed = said
         self._details = (said,)
         self._listen_to_readers()
 
     def add(self, kind: str, text: str) -> None:
         """Add a piece of streamed `text` or `thinking`, and tell readers soon; only after `speak`."""
-        assert self._said is not None
+        assert self.streamed is not None
         if self._on_first_words is not None:
             self._on_first_words()
             self._on_first_words = None
-        self.is_full |= len(self._said.text) + len(self._said.thinking) + len(text) > MAX_SAID_CHARS
+        self.is_full |= self.streamed.chars + len(text) > MAX_SAID_CHARS
         if self.is_full:
             return
         if kind == "text":
-            self._said.text += text
+            self.streamed.text += text
         else:
-            self._said.thinking += text
+            self.streamed.thinking += text
         self._tell_soon()
 
     def tell(self, *details: object) -> None:
@@ -331,7 +327,7 @@ class Heart:
         self._attempt = asyncio.current_task()
         self._send = activity._Context.current().heartbeat
         self._first = asyncio.get_running_loop().call_later(self._seconds, self._begin)
-        self._open.enter_context(self._readers.warned(self._run, self._on_cancel))
+        self._open.enter_context(self._readers.call_on_cancel(self._run, self._on_cancel))
 
     async def stop(self) -> None:
         """Beat no more; only returns when no beat is under way."""
@@ -346,7 +342,7 @@ class Heart:
     def _listen_to_readers(self) -> None:
         if not self._is_told and self._first is not None:
             self._is_told = True
-            self._context.run(self._open.enter_context, self._readers.told(self._run, self._on_reader))
+            self._context.run(self._open.enter_context, self._readers.call_on_reader(self._run, self._on_reader))
 
     def _on_reader(self) -> None:
         if self._news:

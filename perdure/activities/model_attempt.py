@@ -38,7 +38,7 @@ class ModelAttempt(BackgroundRecord):
     def __init__(self, heart: Heart, input: ModelInput) -> None:
         self._heart = heart
         self._input = input
-        self._told = _told(activity.info().heartbeat_details)
+        self._told = _last_text(activity.info().heartbeat_details)
         self.so_far = _before(self._told, input.before)
         """What the attempts of the call have left."""
         self._loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class ModelAttempt(BackgroundRecord):
         except asyncio.CancelledError:
             details = activity.cancellation_details()
             if details is not None and details.worker_shutdown and self.response:
-                raise ApplicationError("Worker is shutting down", self._heart.said, type=WORKER_SHUTDOWN) from None
+                raise ApplicationError("Worker is shutting down", self._heart.streamed, type=WORKER_SHUTDOWN) from None
             raise
 
     def _left(self) -> CallSoFar | None:
@@ -79,11 +79,10 @@ class ModelAttempt(BackgroundRecord):
             self._go_on(so_far, told)
             return
         if self.unwanted:
-            so_far = so_far.model_copy(update={"lost": so_far.lost + 1, "lost_chars": so_far.lost_chars + so_far.text})
+            so_far = so_far.with_lost(1, so_far.text)
         elif seen.was_lost:
-            said = len(told.text) + len(told.thinking) if told else 0
             since = attempt - so_far.attempt if self._input.offer is None else 1
-            so_far = so_far.model_copy(update={"lost": so_far.lost + since, "lost_chars": so_far.lost_chars + said})
+            so_far = so_far.with_lost(since, told.chars if told else 0)
         self._begin_anew(so_far, speaks=speaks)
 
     def _go_on(self, so_far: CallSoFar, told: StreamedText | None) -> None:
@@ -109,10 +108,10 @@ class ModelAttempt(BackgroundRecord):
             self._keep(self.so_far)
 
     def _keep(self, so_far: CallSoFar) -> None:
-        if self._heart.said is None:
+        if self._heart.streamed is None:
             self._heart.speak(self._input.iteration, activity.info().attempt)
-        assert self._heart.said is not None
-        self.so_far = self._heart.said.so_far = so_far
+        assert self._heart.streamed is not None
+        self.so_far = self._heart.streamed.so_far = so_far
 
     @property
     def response(self) -> str:
@@ -141,7 +140,7 @@ class ModelAttempt(BackgroundRecord):
             self._loop.call_soon_threadsafe(self._advance, after)
 
     def _advance(self, after: int) -> None:
-        said = self._heart.said
+        said = self._heart.streamed
         if said is not None and not self._heart.is_full:
             so_far = self.so_far
             so_far.after, so_far.text, so_far.thinking = after, len(said.text), len(said.thinking)
@@ -150,10 +149,8 @@ class ModelAttempt(BackgroundRecord):
         await self._at_home(self._forget)
 
     async def _forget(self) -> None:
-        so_far, said = self.so_far, self._heart.said
-        chars = len(said.text) + len(said.thinking) if said else 0
-        lost = so_far.model_copy(update={"lost": so_far.lost + 1, "lost_chars": so_far.lost_chars + chars})
-        self._begin_anew(lost, speaks=True)
+        said = self._heart.streamed
+        self._begin_anew(self.so_far.with_lost(1, said.chars if said else 0), speaks=True)
 
     async def end(self) -> None:
         await self._at_home(self._end)
@@ -198,12 +195,12 @@ async def response_under_way() -> CallSoFar | None:
     handle = client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
     for pending in (await handle.describe()).raw_description.pending_activities:
         if pending.activity_type.name == CALL_MODEL:
-            told = _told(await client.data_converter.decode(list(pending.heartbeat_details.payloads)))
+            told = _last_text(await client.data_converter.decode(list(pending.heartbeat_details.payloads)))
             return told.so_far if told else None
     return None
 
 
-def _told(details: Sequence[Any]) -> StreamedText | None:
+def _last_text(details: Sequence[Any]) -> StreamedText | None:
     """Return what an attempt has told last, by the details of its heartbeat."""
     try:
         return StreamedText.model_validate(details[0]) if details else None

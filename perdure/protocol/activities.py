@@ -121,6 +121,10 @@ class CallSoFar(Exchanged):
     thinking: int = 0
     """The same of the thinking."""
 
+    def with_lost(self, attempts: int, chars: int) -> CallSoFar:
+        """Return the same with further attempts that were lost, after so many characters were said in them."""
+        return self.model_copy(update={"lost": self.lost + attempts, "lost_chars": self.lost_chars + chars})
+
 
 class ModelInput(ConversationInput):
     """One attempt of a model call."""
@@ -217,6 +221,11 @@ class StreamedText(Exchanged):
     text: str = ""
     thinking: str = ""
     so_far: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
+
+    @property
+    def chars(self) -> int:
+        """Return how many characters of text and thinking were said."""
+        return len(self.text) + len(self.thinking)
 
 
 class ModelFailure(Exchanged):

@@ -124,9 +124,7 @@ def left_by(error: ActivityError, before: CallSoFar | None, attempts: int) -> Ca
     left = (told and told.so_far) or (before or CallSoFar()).model_copy(update={"attempt": 1})
     if left.response:
         return left
-    chars = len(told.text) + len(told.thinking) if told else 0
-    lost = left.lost + attempts - left.attempt + 1
-    return left.model_copy(update={"lost": lost, "lost_chars": left.lost_chars + chars})
+    return left.with_lost(attempts - left.attempt + 1, told.chars if told else 0)
 
 
 def model_error(error: ActivityError) -> ModelError | None:
