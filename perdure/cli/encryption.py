@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ from .console import answer, say
 from .problems import UsageProblem
 from .user_code import load_named
 
-if TYPE_CHECKING:  # The packages that it needs are an extra.
+if TYPE_CHECKING:  # The packages that they need are an extra.
     from ..payloads.codec_server.app import Access
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -62,16 +62,17 @@ def codec_server(
 
 
 def _access(namespaces: Sequence[str], authorize: str | None, host: str) -> Access:
-    codec = _codec_server()
+    with _extra_needed():
+        from ..payloads.codec_server.app import TOKEN_VARIABLE, Access
     found: list[Any] = list(load_named("--authorize", [authorize]).values()) if authorize else [None]
     if len(found) != 1 or (authorize and not callable(found[0])):
         raise UsageProblem(f"--authorize {authorize!r}: expected module:function or file.py:function")
-    token = os.environ.get(codec.TOKEN_VARIABLE, "")
-    access: Access = codec.Access(namespaces=namespaces, token=token, authorize=found[0])
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    access = Access(namespaces=namespaces, token=token, authorize=found[0])
     if access.is_open and host not in LOOPBACK:
         raise UsageProblem(
             f"--host {host}: everybody who reaches it could read every payload. Expected --authorize or "
-            f"{codec.TOKEN_VARIABLE} with it, or --host {LOOPBACK[0]}"
+            f"{TOKEN_VARIABLE} with it, or --host {LOOPBACK[0]}"
         )
     return access
 
@@ -83,15 +84,15 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _codec_server() -> Any:
-    """Import the codec server. Raises `ConfigurationError` where the packages of the extra are missing."""
+@contextmanager
+def _extra_needed() -> Iterator[None]:
+    """Raises `ConfigurationError` where the block imports a package of the extra that is missing."""
     try:
-        from ..payloads.codec_server import app
+        yield
     except ImportError as error:
         raise ConfigurationError(
             f"the codec server needs packages that are not installed ({error}): pip install 'perdure[serve]'"
         ) from error
-    return app
 
 
 async def _serve(host: str, port: int, origins: Sequence[str], access: Access) -> None:
@@ -103,10 +104,11 @@ async def _serve(host: str, port: int, origins: Sequence[str], access: Access) -
 
 @asynccontextmanager
 async def _serve_codec(host: str, port: int, origins: Sequence[str], access: Access) -> AsyncIterator[str]:
-    codec = _codec_server()
+    with _extra_needed():
+        from ..payloads.codec_server.app import codec_app, serve
     hosts = LOOPBACK if host in LOOPBACK and access.is_open else ("*",)
-    app = codec.codec_app(converter_from_environment(), access, ui_origins=origins, hosts=hosts)
-    async with codec.serving(app, host, port) as url:
+    app = codec_app(converter_from_environment(), access, ui_origins=origins, hosts=hosts)
+    async with serve(app, host, port) as url:
         yield url
 
 
@@ -136,7 +138,9 @@ async def _serve_codec_for(server: LocalServer) -> AsyncIterator[None]:
             "its server was started without encryption. End the perdure processes that use it, then start it again"
         )
     origins = [server.ui_url, server.ui_url.replace(*LOOPBACK)]
-    async with _serve_codec(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, _codec_server().Access()):
+    with _extra_needed():
+        from ..payloads.codec_server.app import Access
+    async with _serve_codec(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, Access()):
         yield
 
 

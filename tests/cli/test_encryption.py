@@ -46,6 +46,24 @@ async def test_who_lacks_the_key_is_told_which(cli: Cli, tmp_path: Path) -> None
     ], "an export that can't be completed leaves the one before it"
 
 
+async def test_the_codec_server_decrypts_for_whom_its_token_lets_in(embedded: Cli) -> None:
+    key = new_key("k1")
+    embedded.environment |= {"PERDURE_ENCRYPTION_KEY": key, "PERDURE_CODEC_TOKEN": "a token of the test"}
+    server = await embedded.start("codec-server", "--port", "0")
+    endpoint = (await server.says("Codec server:")).partition("Codec server: ")[2].split()[0]
+    [payload] = await data_converter(encryption=key).encode(["hello"])
+    body = MessageToDict(Payloads(payloads=[payload]))
+    async with httpx.AsyncClient(headers={"X-Namespace": "default"}) as http:
+        assert (await http.post(f"{endpoint}/decode", json=body)).status_code == 401
+        allowed = {"Authorization": "Bearer a token of the test"}
+        shown = await http.post(f"{endpoint}/decode", json=body, headers=allowed)
+    assert ParseDict(shown.json(), Payloads()).payloads[0].data == b'"hello"'
+    assert (await server.finish(signal.SIGTERM)).code == 0
+    del embedded.environment["PERDURE_CODEC_TOKEN"]
+    refused = await embedded("codec-server", "--host", "0.0.0.0")
+    assert refused.code == 2 and "everybody who reaches it could read every payload" in refused.stderr
+
+
 @pytest.mark.trial
 async def test_the_embedded_ui_shows_it_decrypted(embedded: Cli) -> None:
     key = new_key("k1")
