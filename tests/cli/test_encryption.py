@@ -61,7 +61,8 @@ async def test_the_codec_server_decrypts_for_whom_its_token_lets_in(embedded: Cl
     assert (await server.finish(signal.SIGTERM)).code == 0
     del embedded.environment["PERDURE_CODEC_TOKEN"]
     refused = await embedded("codec-server", "--host", "0.0.0.0")
-    assert refused.code == 2 and "everybody who reaches it could read every payload" in refused.stderr
+    assert refused.code == 2
+    assert "everybody who reaches it could read every payload" in refused.stderr
 
 
 @pytest.mark.trial
