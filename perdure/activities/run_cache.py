@@ -196,6 +196,13 @@ class RunCache:
         async with self._lock(key):
             return await self._run(key)
 
+    def at_hand(self) -> KnownRun | None:
+        """Return the run that the current activity belongs to, if that is here: nothing is read for it."""
+        info = activity.info()
+        if info.workflow_id is None or info.workflow_run_id is None:
+            return None
+        return self._known_run(current_link())
+
     async def messages_at(self, reference: ConversationRef) -> tuple[KnownRun, list[Message]]:
         """Return the run that the current activity belongs to, and its conversation at exactly that version.
 

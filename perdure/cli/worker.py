@@ -89,6 +89,9 @@ def worker(
     ] = None,
     metrics_port: options.MetricsPort = None,
     metrics_address: options.MetricsAddress = None,
+    metrics_by_tenant: Annotated[
+        bool, typer.Option("--metrics-by-tenant", help="Metrics of runs have their tenants as a label.")
+    ] = False,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
@@ -106,6 +109,7 @@ def worker(
     if reload:
         named = named_code(tools, guardrails, compactor, credentials)
         command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock)
+        command += ["--metrics-by-tenant"] if metrics_by_tenant else []
         execute(supervise(command, watch or [Path.cwd()], limits.as_environment()), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
@@ -119,6 +123,7 @@ def worker(
         rates=rates,
         mock=mock,
         limits=limits,
+        metrics_by_tenant=metrics_by_tenant,
         health_file=health_file,
         end=end,
         as_json=as_json,
@@ -143,6 +148,7 @@ async def _work(
     rates: dict[str, float],
     mock: bool,
     limits: WorkerLimits,
+    metrics_by_tenant: bool,
     health_file: Path | None,
     end: Callable[[], Awaitable[object]],
     as_json: bool,
@@ -164,6 +170,7 @@ async def _work(
                 model_rate=rates,
                 mock=mock,
                 limits=limits,
+                metrics_by_tenant=metrics_by_tenant,
                 graceful_shutdown_timeout=timedelta(seconds=grace),
                 tracer_provider=traces,
             ) as running,

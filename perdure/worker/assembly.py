@@ -47,6 +47,7 @@ def create_worker(
     mock: bool = False,
     credentials: CredentialSource | None = None,
     limits: WorkerLimits | None = None,
+    metrics_by_tenant: bool = False,
     **worker_options: Any,
 ) -> Worker:
     """Worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -76,6 +77,7 @@ def create_worker(
         mock=mock,
         credentials=credentials,
         limits=limits,
+        metrics_by_tenant=metrics_by_tenant,
     )
     plugin = PerdurePlugin(**_together(of_client, settings))
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]

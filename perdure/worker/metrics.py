@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,10 +12,9 @@ from typing import Any
 
 from temporalio import activity, workflow
 from temporalio.client import Client
-from temporalio.common import MetricGauge, MetricMeter
+from temporalio.common import MetricMeter
 from temporalio.exceptions import FailureError
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
-from temporalio.service import RPCError
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ExecuteActivityInput,
@@ -27,35 +27,34 @@ from temporalio.worker import (
 from temporalio.workflow import ContinueAsNewError
 
 from ..activities.heartbeat import on_first_words
-from ..activities.run_cache import RunCache
-from ..errors import ConfigurationError
+from ..activities.run_cache import KnownRun, RunCache
+from ..errors import ConfigurationError, ExecuteError
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
-from ..protocol.names import WORKFLOW
-from ..protocol.outcome import RunOutput
-from ..protocol.search_attributes import STATUS, quote
-from ..redaction import get_logger
+from ..protocol.outcome import RunFailure, RunOutput
+from ..protocol.search_attributes import TENANT
 from ..tool_calls import PreparedRun
 from ..workflows.agent_run import AgentRun
-from ..workflows.logging import AGENT_SECONDS, WAIT_SECONDS, run_ended
+from ..workflows.logging import AGENT_SECONDS, RUN_DOLLARS, WAIT_SECONDS, run_ended, run_paid, run_started
+from .gauges import runs_counted
 
 
-def measure(client: Client, runs: RunCache) -> list[Interceptor]:
+def measure(client: Client, runs: RunCache, *, by_tenant: bool = False) -> list[Interceptor]:
     """Return the interceptor that measures runs; none where there are no metrics."""
     meter = _meter(client)
     if meter is None:
         return []
-    return [Metrics(meter, runs)]
+    return [Metrics(meter, runs, by_tenant=by_tenant)]
 
 
 @asynccontextmanager
-async def waiting_measured(worker: Worker) -> AsyncIterator[None]:
-    """While the block runs, the runs that wait for a person are a metric, where there are metrics."""
+async def queue_measured(worker: Worker) -> AsyncIterator[None]:
+    """While the block runs, what the server has for the worker's task queue is measured, where there are metrics."""
     meter = _meter(worker.client)
     if meter is None:
         yield
         return
-    async with waiting_counted(worker, meter):
+    async with runs_counted(worker, meter):
         yield
 
 
@@ -64,7 +63,11 @@ def _meter(client: Client) -> MetricMeter | None:
     return None if meter is MetricMeter.noop else meter
 
 
+TENANT_LABEL = "perdure_tenant"
 TOKENS = "gen_ai_client_token_usage"
+CACHE_TOKENS = "perdure_cache_tokens"
+CALL_DOLLARS = "perdure_model_call_cost_dollars"
+UNPRICED = "perdure_unpriced_model_calls"
 MODEL_SECONDS = "gen_ai_client_operation_duration_seconds"
 FIRST_CHUNK_SECONDS = "gen_ai_client_operation_time_to_first_chunk_seconds"
 TOOL_SECONDS = "gen_ai_execute_tool_duration_seconds"
@@ -76,9 +79,13 @@ class Metrics(Interceptor):
     Names and labels are those of OpenTelemetry's GenAI conventions, as Prometheus writes them.
     """
 
-    def __init__(self, meter: MetricMeter, runs: RunCache) -> None:
+    def __init__(self, meter: MetricMeter, runs: RunCache, *, by_tenant: bool = False) -> None:
         self._runs = runs
+        self._by_tenant = by_tenant
         self._tokens = meter.create_histogram(TOKENS, "Tokens of a model call, by gen_ai_token_type")
+        self._cached = meter.create_counter(CACHE_TOKENS, "Input tokens that a prompt cache gave or took, by kind")
+        self._dollars = meter.create_histogram_float(CALL_DOLLARS, "What model calls cost, in US dollars")
+        self._unpriced = meter.create_counter(UNPRICED, "Model calls whose price is not known")
         self._model = meter.create_histogram_float(MODEL_SECONDS, "Attempts of model calls")
         self._first_chunk = meter.create_histogram_float(FIRST_CHUNK_SECONDS, "Until a streaming model says something")
         self._tool = meter.create_histogram_float(TOOL_SECONDS, "Attempts of tool executions")
@@ -91,7 +98,7 @@ class Metrics(Interceptor):
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor] | None:
         """Called by the worker."""
-        return _MeasuredRuns
+        return _RunsByTenant if self._by_tenant else _MeasuredRuns
 
     async def model_called(self, input: Any, seconds: float, end: Any, first_words: float | None) -> None:
         """Count an attempt of a model call: its time, and its tokens if there is a reply."""
@@ -101,25 +108,45 @@ class Metrics(Interceptor):
         if first_words is not None:
             self._first_chunk.record(first_words, about)
         if isinstance(end, ModelReply):
-            self._tokens.record(end.usage.input_tokens, {**about, "gen_ai_token_type": "input"})
-            self._tokens.record(end.usage.output_tokens, {**about, "gen_ai_token_type": "output"})
+            self._count_reply(end, about)
+
+    def _count_reply(self, reply: ModelReply, about: dict[str, str]) -> None:
+        usage = reply.usage
+        self._tokens.record(usage.input_tokens, {**about, "gen_ai_token_type": "input"})
+        self._tokens.record(usage.output_tokens, {**about, "gen_ai_token_type": "output"})
+        self._cached.add(usage.cached_input_tokens, {**about, "kind": "read"})
+        self._cached.add(usage.cache_write_tokens, {**about, "kind": "write"})
+        if reply.cost_usd is None:
+            self._unpriced.add(1, about)
+        else:
+            self._dollars.record(reply.cost_usd, about)
 
     def tool_called(self, name: str, seconds: float, end: Any) -> None:
         """Count an attempt of a tool's execution."""
-        self._tool.record(seconds, {"gen_ai_tool_name": name, "error_type": _error_type(end)})
+        about = {**self._labels(self._runs.at_hand()), "gen_ai_tool_name": name}
+        self._tool.record(seconds, {**about, "error_type": _error_type(end)})
+
+    def _labels(self, run: KnownRun | None) -> dict[str, str]:
+        """Return whose activity it is; which tenant's is not known to activities."""
+        info = activity.info()
+        agent = (run and run.recorded_agent.name) or ""
+        return {"namespace": info.namespace, "task_queue": info.task_queue, "gen_ai_agent_name": agent}
 
     async def _model_labels(self, fallback: int) -> dict[str, str]:
         """Return which model the run has: it is at hand, for the call that has just ended needed it."""
+        run = None
+        model = None
         try:
-            agent = (await self._runs.current()).recorded_agent
-            model = agent.model and agent.models[fallback]
+            run = await self._runs.current()
+            model = run.recorded_agent.model and run.recorded_agent.models[fallback]
         except Exception:
             # Whatever keeps the run from being read has failed the call as well, which says so.
-            model = None
+            pass
         provider = model.provider_key if model else ""
         from ..trace.describe import PROVIDERS  # brings OpenTelemetry, which most workers go without
 
         return {
+            **self._labels(run),
             "gen_ai_provider_name": PROVIDERS.get(provider, provider),
             "gen_ai_request_model": (model and model.id) or "",
         }
@@ -167,10 +194,15 @@ class _MeasuredActivities(ActivityInboundInterceptor):
 
 
 class _MeasuredRuns(WorkflowInboundInterceptor):
+    by_tenant = False
+
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
         run = workflow.instance()
         if not isinstance(run, AgentRun):
             return await super().execute_workflow(input)
+        run.labels = self._labels(run)
+        if workflow.info().continued_run_id is None:
+            run_started(run.labels)
         try:
             output = await super().execute_workflow(input)
         except ContinueAsNewError:
@@ -180,15 +212,37 @@ class _MeasuredRuns(WorkflowInboundInterceptor):
                 _count(run, "cancelled")
             raise
         except FailureError as error:
-            _count(run, "failed", getattr(error, "type", None) or type(error).__name__)
+            _count(run, "failed", error)
             raise
         _count(run, "incomplete" if isinstance(output, RunOutput) and output.is_incomplete else "done")
         return output
 
+    def _labels(self, run: AgentRun) -> dict[str, str]:
+        labels = {"gen_ai_agent_name": run.state.input.agent.name or ""}
+        if not self.by_tenant:
+            return labels
+        return {**labels, TENANT_LABEL: workflow.info().typed_search_attributes.get(TENANT) or ""}
 
-def _count(run: AgentRun, outcome: str, error_kind: str = "") -> None:
-    state = run.state
-    run_ended(state.input.agent.name, outcome, error_kind, workflow.time() - state.loop.started_at)
+
+class _RunsByTenant(_MeasuredRuns):
+    by_tenant = True
+
+
+def _count(run: AgentRun, outcome: str, error: FailureError | None = None) -> None:
+    kind = "" if error is None else getattr(error, "type", None) or type(error).__name__
+    loop, is_called = run.state.loop, run.state.input.lineage is not None
+    about = {**run.labels, "error_type": kind, "cause": _cause(error)}
+    run_ended(about, outcome, workflow.time() - loop.started_at)
+    if not is_called and loop.cost_usd is not None:
+        run_paid(run.labels, loop.cost_usd)
+
+
+def _cause(error: FailureError | None) -> str:
+    """Return what lies behind the error's kind: that of the model's error, or the option that is the limit."""
+    [failure] = getattr(error, "details", None) or [None]
+    if not isinstance(failure, RunFailure):
+        return ""
+    return failure.option or (failure.reason if failure.kind == ExecuteError.kind else "") or ""
 
 
 def _tool_name(activity_type: str, input: ExecuteActivityInput) -> str:
@@ -209,6 +263,8 @@ def _error_type(end: Any) -> str:
     return ""
 
 
+_DOLLAR_BUCKETS = tuple(0.0001 * 4.0**power for power in range(10))
+"""A hundredth of a cent to 26 dollars."""
 _CALL_BUCKETS = tuple(0.01 * 2.0**power for power in range(14))
 """0.01 s to 81.92 s, as the GenAI conventions have them."""
 _LONG_BUCKETS = tuple(float(60 * 4**power) for power in range(10))
@@ -217,6 +273,8 @@ _RUN_BUCKETS = (1.0, 4.0, 16.0, *_LONG_BUCKETS)
 
 HISTOGRAM_BUCKETS: dict[str, Sequence[float]] = {
     TOKENS: tuple(float(4**power) for power in range(14)),
+    CALL_DOLLARS: _DOLLAR_BUCKETS,
+    RUN_DOLLARS: _DOLLAR_BUCKETS,
     MODEL_SECONDS: _CALL_BUCKETS,
     FIRST_CHUNK_SECONDS: _CALL_BUCKETS,
     TOOL_SECONDS: _CALL_BUCKETS,
@@ -230,8 +288,9 @@ def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConf
     """Temporal runtime that serves metrics at `http://ADDRESS/metrics`; connect the worker's client with it.
 
     The address is `HOST:PORT`, where the host is an IP address or `localhost`. Durations are in seconds, and names end
-    as Prometheus has it (`_total`, `_seconds`). `logging` is what the SDK itself logs. Raises `ConfigurationError` when
-    nothing can be served there: each process needs a port of its own.
+    as Prometheus has it (`_total`, `_seconds`); the label `service_name` is `OTEL_SERVICE_NAME`, or perdure.
+    `logging` is what the SDK itself logs. Raises `ConfigurationError` when nothing can be served there: each process
+    needs a port of its own.
     """
     where = _bind_address(address)
     config = PrometheusConfig(
@@ -242,7 +301,14 @@ def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConf
         histogram_bucket_overrides=HISTOGRAM_BUCKETS,
     )
     try:
-        return Runtime(telemetry=TelemetryConfig(logging=logging, metrics=config))
+        return Runtime(
+            telemetry=TelemetryConfig(
+                logging=logging,
+                metrics=config,
+                attach_service_name=False,  # that of the SDK, which names the SDK
+                global_tags={"service_name": os.environ.get("OTEL_SERVICE_NAME") or "perdure"},
+            )
+        )
     except ValueError as error:
         why = str(error).removeprefix("Failed starting Prometheus exporter: ")
         raise ConfigurationError(
@@ -263,46 +329,3 @@ def _bind_address(address: str) -> str:
             f"the address for metrics is {address!r}. Expected an IP address, or localhost, and a port: 127.0.0.1:9464"
         ) from error
     return f"{host}:{int(port)}"
-
-
-RUNS_WAITING = "perdure_runs_waiting"
-SECONDS = 15.0
-"""Between two counts, each of which is a request to the server; Prometheus looks about as often."""
-
-_log = get_logger("perdure.worker")
-
-
-@asynccontextmanager
-async def waiting_counted(worker: Worker, meter: MetricMeter) -> AsyncIterator[None]:
-    """While the block runs, count the runs of the worker's task queue that wait for a person."""
-    gauge = meter.create_gauge(RUNS_WAITING, "Runs of the task queue that wait for a person")
-    task = asyncio.create_task(_count_of(worker.client, worker.task_queue, gauge))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-async def _count_of(client: Client, task_queue: str, gauge: MetricGauge) -> None:
-    about = {"namespace": client.namespace, "task_queue": task_queue}
-    was_told = False
-    while True:
-        try:
-            gauge.set(await waiting_runs(client, task_queue), about)
-        except RPCError as error:
-            if not was_told:
-                _log.warning("The metric %s is not up to date: %s", RUNS_WAITING, error)
-            was_told = True
-        else:
-            was_told = False
-        await asyncio.sleep(SECONDS)
-
-
-async def waiting_runs(client: Client, task_queue: str) -> int:
-    """Return how many runs of the task queue wait for a person. Raises RPCError."""
-    query = (
-        f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running' AND {STATUS.name} = 'waiting' "
-        f"AND TaskQueue = {quote(task_queue)}"
-    )
-    return (await client.count_workflows(query)).count

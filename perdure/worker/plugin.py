@@ -51,7 +51,7 @@ from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
 from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
-from .metrics import measure, waiting_measured
+from .metrics import measure, queue_measured
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -186,6 +186,7 @@ class PerdurePlugin(SimplePlugin):
             this worker does not have.
         limits: What agents may use of this worker, whoever has written them; None is what `PERDURE_ALLOW_COMMANDS` and
             the like allow, which is little by default: `perdure docs worker-limits`.
+        metrics_by_tenant: Whether metrics have the tenants of runs as a label, which makes them as many as the tenants.
     """
 
     def __init__(
@@ -207,6 +208,7 @@ class PerdurePlugin(SimplePlugin):
         mock: bool = False,
         credentials: CredentialSource | None = None,
         limits: WorkerLimits | None = None,
+        metrics_by_tenant: bool = False,
     ) -> None:
         self.settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         require_tools(tools)
@@ -214,6 +216,7 @@ class PerdurePlugin(SimplePlugin):
         require_each("compactors", compactors, "compactor")
         require(tool_kinds=tool_kinds, resources=resources)
         self.rates = checked_rates(model_rate)
+        self._by_tenant = metrics_by_tenant
         allowed = limits or WorkerLimits.from_environment()
         self.runs = RunCache(conversation_cache_bytes, allowed)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
@@ -265,7 +268,10 @@ class PerdurePlugin(SimplePlugin):
                 "perdure.worker.create_worker(client, …) put them together"
             )
         config = super().configure_worker(config)
-        interceptors = [*config.get("interceptors", ()), *measure(config["client"], self.runs)]
+        interceptors = [
+            *config.get("interceptors", ()),
+            *measure(config["client"], self.runs, by_tenant=self._by_tenant),
+        ]
         ours = {**_defaults_for(config), "interceptors": interceptors}
         if type(config.get("unsandboxed_workflow_runner")) is UnsandboxedWorkflowRunner:
             ours["unsandboxed_workflow_runner"] = OwnWorkflowRunner()
@@ -273,7 +279,7 @@ class PerdurePlugin(SimplePlugin):
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         held, permits = self.workflows_held.watch_while(worker), giving_permits(worker, self.rates)
-        async with log_while(worker), held, self.user_loop.hold(), permits, warming_up(), waiting_measured(worker):
+        async with log_while(worker), held, self.user_loop.hold(), permits, warming_up(), queue_measured(worker):
             with watchdog.watch_running_loop("the worker's event loop"):
                 try:
                     await super().run_worker(worker, next)

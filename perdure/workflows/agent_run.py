@@ -153,6 +153,8 @@ class AgentRun:
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
         self.on_cancel: Callable[[], object] = bool
         """Called when the run is cancelled; the worker tells its calls, which else learn of it with a heartbeat."""
+        self.labels: dict[str, str] = {}
+        """What metrics say of the run; set by a worker that has metrics."""
 
     @property
     def approvals(self) -> Approvals:

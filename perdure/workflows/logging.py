@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -88,23 +89,36 @@ def tries_again(error: ModelError, seconds: float) -> None:
     )
 
 
+RUNS_STARTED = "perdure_runs_started"
 RUNS_ENDED = "perdure_runs_ended"
 AGENT_SECONDS = "gen_ai_invoke_agent_duration_seconds"
+RUN_DOLLARS = "perdure_run_cost_dollars"
 WAIT_SECONDS = "perdure_person_wait_duration_seconds"
 
 
-def run_ended(agent: str | None, outcome: str, error_kind: str, seconds: float) -> None:
+def run_started(about: Mapping[str, str]) -> None:
+    """Count a run that begins; `about` is what is said of it."""
+    workflow.metric_meter().create_counter(RUNS_STARTED, "Runs that workers have begun with").add(1, about)
+
+
+def run_ended(about: Mapping[str, str], outcome: str, seconds: float) -> None:
     """Count a run, all its links together; `outcome` is done, incomplete (at a limit), failed or cancelled."""
-    meter, about = workflow.metric_meter(), {"gen_ai_agent_name": agent or "", "error_type": error_kind}
+    meter = workflow.metric_meter()
     meter.create_counter(RUNS_ENDED, "Runs that have ended").add(1, {**about, "outcome": outcome})
     meter.create_histogram_float(AGENT_SECONDS, "From the start of a run to its end").record(max(seconds, 0.0), about)
+
+
+def run_paid(about: Mapping[str, str], dollars: float) -> None:
+    """Count what a run has cost, with the runs that it has called, of which none is counted by itself."""
+    histogram = workflow.metric_meter().create_histogram_float(RUN_DOLLARS, "What runs have cost, in US dollars")
+    histogram.record(dollars, about)
 
 
 def person_waited_for(pending: PendingApproval, approval: Approval | None, *, cancelled: bool) -> None:
     """Count a call's wait for a person, which is over; without an approval it was given up, or took too long."""
     given_up = "cancelled" if cancelled else "expired"
     outcome = given_up if approval is None else _decision(approval)
-    about = {"kind": pending.kind, "gen_ai_tool_name": pending.name, "outcome": outcome}
+    about = {**workflow.instance().labels, "kind": pending.kind, "gen_ai_tool_name": pending.name, "outcome": outcome}
     histogram = workflow.metric_meter().create_histogram_float(WAIT_SECONDS, "How long calls have waited for a person")
     histogram.record(max(workflow.time() - pending.since, 0.0), about)
 

@@ -19,7 +19,8 @@ from perdure.testing.script import Script
 from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 from perdure.worker import metrics_runtime
-from perdure.worker.metrics import RUNS_WAITING, measure, waiting_measured
+from perdure.worker.gauges import QueueGauges
+from perdure.worker.metrics import measure
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
@@ -86,11 +87,11 @@ async def test_two_runs_are_measured(measured: Client, endpoint: str, task_queue
     stage = Stage(measured, task_queue)
     looks = asks(call("look", "1", text="here"), call("look", "2", text="nowhere"), input_tokens=900, output_tokens=20)
     model = scripted([looks, asks(call("pay", text="1")), says("done")])
-    async with stage.worker([look, pay], max_cached_workflows=0) as worker:
-        run = await stage.start(scripted_agent(model, ["look", "pay"]), stream=True)
+    prices = {"openai/scripted": {"input": 1000.0, "output": 1000.0}}
+    async with stage.worker([look, pay], max_cached_workflows=0, metrics_by_tenant=True, prices=prices):
+        run = await stage.start(scripted_agent(model, ["look", "pay"]), stream=True, tenant="acme")
         [pending] = await wait_for(lambda: _pending(run))
-        async with waiting_measured(worker):
-            await wait_for(lambda: _waiting(endpoint, task_queue))
+        await _require_gauges(measured, endpoint, task_queue)
         await run.approve(pending.call_id)
         await run.result()
         failing = await stage.start(scripted_agent(scripted([ScriptedReply(status=400)])))
@@ -99,7 +100,7 @@ async def test_two_runs_are_measured(measured: Client, endpoint: str, task_queue
         found = await scrape(endpoint)
     _require_model_calls(found)
     _require_tools_and_waits(found)
-    _require_runs(found)
+    _require_runs(found, task_queue)
     assert found.value("temporal_activity_execution_latency_seconds_count", task_queue=task_queue) > 5, "Temporal's own"
 
 
@@ -114,6 +115,13 @@ def _require_model_calls(found: Scraped) -> None:
     assert found.value(f"{tokens}_bucket", gen_ai_token_type="input", le="1024") == 3
     assert found.value(f"{tokens}_bucket", gen_ai_token_type="output", le="67108864") == 3
     assert found.value("gen_ai_client_operation_duration_seconds_bucket", le="81.92") == 4
+    whose = {"gen_ai_agent_name": "tested", "namespace": "default"}
+    assert found.value("perdure_model_call_cost_dollars_sum", **model, **whose) == pytest.approx(1.4, abs=0.1)
+    assert found.value("perdure_unpriced_model_calls_total") == 0
+    assert found.value("perdure_cache_tokens_total", **model, **whose, kind="read") == 0
+    assert {
+        labels["service_name"] for name in (seconds, "temporal_request_total") for labels in found.labels(name)
+    } == {"perdure"}
 
 
 def _require_tools_and_waits(found: Scraped) -> None:
@@ -126,10 +134,13 @@ def _require_tools_and_waits(found: Scraped) -> None:
     assert found.value(waits, kind="approval", gen_ai_tool_name="pay", outcome="approved") == 1
 
 
-def _require_runs(found: Scraped) -> None:
-    ended = "perdure_runs_ended_total"
-    assert found.value(ended, gen_ai_agent_name="tested", outcome="done") == 1
-    assert found.value(ended, outcome="failed") == 1
+def _require_runs(found: Scraped, task_queue: str) -> None:
+    ended, whose = "perdure_runs_ended_total", {"gen_ai_agent_name": "tested", "task_queue": task_queue}
+    assert found.value("perdure_runs_started_total", **whose, perdure_tenant="acme") == 1
+    assert found.value("perdure_runs_started_total", **whose) == 2
+    assert found.value(ended, **whose, perdure_tenant="acme", outcome="done") == 1
+    assert found.value(ended, **whose, outcome="failed", error_type="execute", cause="bad_request") == 1
+    assert found.value("perdure_run_cost_dollars_sum", perdure_tenant="acme") == pytest.approx(1.4, abs=0.1)
     assert found.value("gen_ai_invoke_agent_duration_seconds_count") == 2
 
 
@@ -137,9 +148,24 @@ async def _pending(run: RunHandle) -> list[PendingApproval]:
     return (await run.status()).pending_approvals
 
 
-async def _waiting(endpoint: str, task_queue: str) -> bool:
+async def _require_gauges(client: Client, endpoint: str, task_queue: str) -> None:
     """The server lists a run as waiting a moment after it does."""
-    return (await scrape(endpoint)).value(RUNS_WAITING, task_queue=task_queue) == 1
+    runtime = client.service_client.config.runtime
+    assert runtime
+    gauges = QueueGauges(client, task_queue, runtime.metric_meter)
+
+    async def waiting() -> Scraped | None:
+        await gauges.measure()
+        found = await scrape(endpoint)
+        return found if found.value("perdure_runs_waiting", task_queue=task_queue) == 1 else None
+
+    found = await wait_for(waiting)
+    queue = {"task_queue": task_queue, "namespace": "default"}
+    assert found.value("perdure_runs_under_way", **queue) == 1
+    assert found.value("perdure_runs_held", **queue) == 0
+    assert 0 < found.value("perdure_oldest_wait_seconds", **queue, status="waiting") < 30
+    assert found.value("perdure_runs_closed_last_hour", **queue) == 0
+    assert found.labels("perdure_backlog_age_seconds"), "by type of task"
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -1,0 +1,158 @@
+"""What the server has for a worker's task queue, as gauges: runs under way, waits, what has ended, tasks that lie."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType, TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import Client
+from temporalio.client import WorkflowExecution as ListedRun
+from temporalio.common import MetricMeter
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+
+from ..history.events import NANOSECONDS
+from ..protocol.names import WORKFLOW
+from ..protocol.search_attributes import STATUS, quote
+from ..redaction import get_logger
+
+RUNS_UNDER_WAY = "perdure_runs_under_way"
+RUNS_WAITING = "perdure_runs_waiting"
+RUNS_HELD = "perdure_runs_held"
+RUNS_CLOSED = "perdure_runs_closed_last_hour"
+OLDEST_WAIT = "perdure_oldest_wait_seconds"
+BACKLOG = "perdure_backlog_tasks"
+BACKLOG_AGE = "perdure_backlog_age_seconds"
+
+SECONDS = 15.0
+"""Between two looks, each of which is some requests to the server; Prometheus looks about as often."""
+CLOSED_EVERY = 4
+"""Runs that have closed are counted in each fourth look."""
+MAX_LISTED = 1000
+"""So many waiting runs are looked at for the oldest wait."""
+MAX_READ = 20
+"""So many histories are read for it in one look; each once."""
+CLOSED = ("Completed", "Failed", "Canceled", "Terminated", "TimedOut")
+WAITS = {"waiting": RUNS_WAITING, "held": RUNS_HELD}
+
+_log = get_logger("perdure.worker")
+
+
+@asynccontextmanager
+async def runs_counted(worker: Worker, meter: MetricMeter) -> AsyncIterator[None]:
+    """While the block runs, measure what the server has for the worker's task queue."""
+    task = asyncio.create_task(QueueGauges(worker.client, worker.task_queue, meter).keep_up_to_date())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+class QueueGauges:
+    """The gauges of one task queue; each worker of the queue reports the same numbers."""
+
+    def __init__(self, client: Client, task_queue: str, meter: MetricMeter) -> None:
+        self._client, self._queue = client, task_queue
+        self._about = {"namespace": client.namespace, "task_queue": task_queue}
+        self._runs = f"WorkflowType = '{WORKFLOW}' AND TaskQueue = {quote(task_queue)}"
+        self._under_way = meter.create_gauge(RUNS_UNDER_WAY, "Runs of the task queue that have not ended")
+        about = "Runs of the task queue that wait for a person", "Runs of the task queue that are held"
+        self._waits = {
+            status: meter.create_gauge(name, text) for (status, name), text in zip(WAITS.items(), about, strict=True)
+        }
+        self._oldest = meter.create_gauge_float(OLDEST_WAIT, "How long the oldest of these has waited, by status")
+        self._closed = meter.create_gauge(RUNS_CLOSED, "Runs that have ended within the last hour, by status")
+        self._backlog = meter.create_gauge(BACKLOG, "Tasks of the queue that no worker has taken, by task_type")
+        self._backlog_age = meter.create_gauge_float(BACKLOG_AGE, "How long the oldest of these has been there")
+        self._since: dict[str, dict[str, float]] = {status: {} for status in WAITS}
+
+    async def keep_up_to_date(self) -> None:
+        """Measure again and again; what can't be measured is logged once."""
+        was_told, look = False, 0
+        while True:
+            try:
+                await self.measure(with_closed=look % CLOSED_EVERY == 0)
+            except RPCError as error:
+                if not was_told:
+                    _log.warning("The metrics of the task queue %r are not up to date: %s", self._queue, error)
+                was_told = True
+            else:
+                was_told, look = False, look + 1
+            await asyncio.sleep(SECONDS)
+
+    async def measure(self, *, with_closed: bool = True) -> None:
+        """Ask the server. Raises RPCError."""
+        self._under_way.set(await self._count("ExecutionStatus = 'Running'"), self._about)
+        for status, gauge in self._waits.items():
+            query = f"ExecutionStatus = 'Running' AND {STATUS.name} = '{status}'"
+            count = await self._count(query)
+            gauge.set(count, self._about)
+            oldest = await self._oldest_wait(status, query) if count else 0.0
+            self._oldest.set(oldest, {**self._about, "status": status})
+        await self._measure_backlog()
+        if with_closed:
+            await self._measure_closed()
+
+    async def _count(self, query: str) -> int:
+        return (await self._client.count_workflows(f"{self._runs} AND {query}")).count
+
+    async def _measure_closed(self) -> None:
+        since = (datetime.now(UTC) - timedelta(hours=1)).isoformat(timespec="seconds")
+        query = f"{self._runs} AND CloseTime > '{since}' GROUP BY ExecutionStatus"
+        found = await self._client.count_workflows(query)
+        counts = {str(group.group_values[0]): group.count for group in found.groups}
+        for status in CLOSED:
+            self._closed.set(counts.get(status, 0), {**self._about, "status": status})
+
+    async def _measure_backlog(self) -> None:
+        for name, kind in (
+            ("workflow", TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW),
+            (
+                "activity",
+                TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+            ),
+        ):
+            request = DescribeTaskQueueRequest(
+                namespace=self._client.namespace,
+                task_queue=TaskQueue(name=self._queue),
+                task_queue_type=kind,
+                report_stats=True,
+            )
+            stats = (await self._client.workflow_service.describe_task_queue(request)).stats
+            about = {**self._about, "task_type": name}
+            self._backlog.set(stats.approximate_backlog_count, about)
+            self._backlog_age.set(stats.approximate_backlog_age.ToTimedelta().total_seconds(), about)
+
+    async def _oldest_wait(self, status: str, query: str) -> float:
+        """Return the longest wait, in seconds. Of runs that are new to it, it reads the ends of some histories."""
+        known = self._since[status]
+        listed = {
+            run.run_id: run async for run in self._client.list_workflows(f"{self._runs} AND {query}", limit=MAX_LISTED)
+        }
+        for run_id in known.keys() - listed.keys():
+            del known[run_id]
+        news = sorted((run for run_id, run in listed.items() if run_id not in known), key=lambda run: run.start_time)
+        for run in news[:MAX_READ]:
+            known[run.run_id] = await self._waits_since(run)
+        return max(0.0, time.time() - min(known.values())) if known else 0.0
+
+    async def _waits_since(self, run: ListedRun) -> float:
+        """Return when the run's status was set last; when it began, where the end of its history does not show that."""
+        request = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=self._client.namespace,
+            execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
+            maximum_page_size=50,
+        )
+        page = await self._client.workflow_service.get_workflow_execution_history_reverse(request)
+        for event in page.history.events:
+            if event.event_type == EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
+                return event.event_time.ToNanoseconds() / NANOSECONDS
+        return run.start_time.timestamp()
