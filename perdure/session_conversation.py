@@ -32,6 +32,8 @@ class SessionConversation:
         self.conversation = conversation
         self.unread = 0
         """How many of the last messages no turn has read."""
+        self.unchecked = 0
+        """How many of the last messages the input guardrail of no turn has let through."""
         self.sent: list[Message] = []
         """The messages that the turn under way was opened and steered with."""
         self._told: list[Operation] = []
@@ -39,6 +41,7 @@ class SessionConversation:
         """The digest and the version that these lead to."""
         self._is_complete = False
         self._unread_of_turn = 0
+        self._unchecked_of_turn = 0
         self._own = 0
         """How many of the last operations no turn has handed over."""
 
@@ -53,15 +56,16 @@ class SessionConversation:
         self._begin_telling()
 
     def _begin_telling(self) -> None:
-        self._told, self._is_complete, self._unread_of_turn = [], False, 0
+        self._told, self._is_complete, self._unread_of_turn, self._unchecked_of_turn = [], False, 0, 0
         self._end = (self.conversation.digest, self.conversation.version)
 
     def steer(self, message: Message) -> None:
         """The turn was sent a further message."""
         self.sent.append(message)
 
-    def hand_over(self, part: ConversationRef, *, is_last: bool, unread: int = 0) -> bool:
-        """Return the turn tells a part of what it has added; the last one says how many messages it has not read.
+    def hand_over(self, part: ConversationRef, *, is_last: bool, unread: int = 0, unchecked: int = 0) -> bool:
+        """Return the turn tells a part of what it has added; the last one says how many messages it has not read, and
+        how many its input guardrail has not let through.
 
         Others may follow the last one, for what the turn was sent meanwhile. False for what does not go on from the
         part before it, or is not what it says.
@@ -76,7 +80,7 @@ class SessionConversation:
             self._begin_telling()
         self._told += part.operations
         self._end = (digest, part.version)
-        self._is_complete, self._unread_of_turn = is_last, unread
+        self._is_complete, self._unread_of_turn, self._unchecked_of_turn = is_last, unread, unchecked
         return True
 
     def end(self) -> bool:
@@ -89,7 +93,10 @@ class SessionConversation:
             self.conversation.apply(operation)
         if not is_complete:
             self.conversation.append(self.sent)
-        self.unread = min(self._unread_of_turn, len(self.conversation.messages)) if is_complete else 0
+        known = len(self.conversation.messages)
+        self.unread = min(self._unread_of_turn, known) if is_complete else 0
+        # Of a turn that says nothing, nobody knows what was let through.
+        self.unchecked = min(self._unchecked_of_turn if is_complete else self.unchecked + len(self.sent), known)
         self._own = 0
         self.begin([])
         return is_complete

@@ -180,6 +180,7 @@ class AgentLoop:
     async def _check_input(self) -> None:
         """§13.4"""
         if "input" not in self._guarded:
+            self.state.unchecked = 0
             return
         verdict = checked_verdict("input", await self._effects.judge_input(self._conversation))
         if not verdict.allowed:

@@ -37,6 +37,8 @@ class RunOutput(Exchanged):
     """How many model calls are not in `cost_usd`, because their price is not known."""
     unread_steering: int = Field(default=0, exclude_if=operator.not_)
     """How many of the last messages are steering messages that came too late for a model call."""
+    unchecked: int = Field(default=0, exclude_if=operator.not_)
+    """How many of the last messages the input guardrail has not let through; only of a turn of a session."""
     handed_over: ConversationRef | None = Field(default=None, exclude_if=operator.not_)
     """What a turn of a session has added to its conversation; None where signals to the session (`HandedOver`) tell."""
 
@@ -59,6 +61,7 @@ class RunFailure(Exchanged):
     cost_usd: float | None = None
     unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
     unread_steering: int = Field(default=0, exclude_if=operator.not_)
+    unchecked: int = Field(default=0, exclude_if=operator.not_)
     handed_over: ConversationRef | None = Field(default=None, exclude_if=operator.not_)
     refused: int = Field(default=0, exclude_if=operator.not_)
     """How many messages of a turn the input guardrail has refused: the session goes on without them."""

@@ -159,6 +159,8 @@ class TurnOf(Exchanged):
     """From 1."""
     unread: int = Field(default=0, exclude_if=operator.not_)
     """How many of the last messages before those of the turn no model call was sent."""
+    unchecked: int = Field(default=0, exclude_if=operator.not_)
+    """How many of them no input guardrail has let through, though there may have been one."""
 
 
 class RunInput(Exchanged):

@@ -99,6 +99,8 @@ class HandedOver(Exchanged):
     """Whether this is the last part; without that, the parts before it do not count."""
     unread_steering: int = Field(default=0, exclude_if=operator.not_)
     """As in `RunOutput`; only in the last part."""
+    unchecked: int = Field(default=0, exclude_if=operator.not_)
+    """As in `RunOutput`; only in the last part."""
 
 
 class SessionUse(Exchanged):
@@ -153,6 +155,8 @@ class CarriedSession(SessionUse):
     """The last one that has begun."""
     conversation: CarriedConversation
     """As the model would see it next."""
+    unchecked: int = Field(default=0, exclude_if=operator.not_)
+    """How many of its last messages no input guardrail has let through."""
     taken: dict[str, Taken] = {}
     """The messages that were taken of late, by id, so that a repetition is known for one."""
     queued: list[QueuedMessage] = []

@@ -75,6 +75,7 @@ class Ending:
             cost_usd=loop.cost_usd,
             unpriced_calls=loop.unpriced_calls,
             unread_steering=self.state.unread,
+            unchecked=self.turn.unchecked if self.turn else 0,
             handed_over=self.turn.in_result if self.turn else None,
         )
 
@@ -95,6 +96,7 @@ class Ending:
             cost_usd=loop.cost_usd,
             unpriced_calls=loop.unpriced_calls,
             unread_steering=self.turn.unread if self.turn else 0,
+            unchecked=self.turn.unchecked if self.turn else 0,
             handed_over=self.turn.in_result if self.turn else None,
             refused=len(self.turn.refused) if self.turn else 0,
         )
@@ -208,10 +210,11 @@ class AgentRun:
         """Take the worker's inventory in the first link, and load a conversation that the link's input lacks."""
         state, input = self.state, self.state.input
         if input.carried is None:
+            if input.session is not None:
+                before = max(input.session.unread, input.session.unchecked)
+                state.loop.unchecked = len(input.added_messages) + before
             state.inventory = await take_inventory(state)
             report_unavailable(state)
-            if input.session is not None:
-                state.loop.unchecked = len(input.added_messages) + input.session.unread
         await load_beginning(input, state.conversation)
 
     def _loop(self) -> AgentLoop:

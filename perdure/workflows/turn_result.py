@@ -33,6 +33,8 @@ class HandOver:
         """Which messages the input guardrail has refused, so that the session goes on without them."""
         self.in_result: ConversationRef | None = None
         """What the result has to say; None where signals have said it."""
+        self._late = 0
+        """How many steering messages have come since the loop has ended."""
         self.has_the_end = False
         """Whether `in_result` has every change of the conversation, one by one."""
 
@@ -40,6 +42,11 @@ class HandOver:
     def unread(self) -> int:
         """Return how many of the last messages no model call was sent."""
         return len(self._conversation.messages) - self.refused.stop if self.refused else self._state.unread
+
+    @property
+    def unchecked(self) -> int:
+        """Return how many of the last messages the input guardrail has neither let through nor refused."""
+        return self.unread if self.refused else self._state.loop.unchecked + self._late
 
     async def hand_over(self, *, by_result: bool) -> None:
         """Tell the session what the run has added; to be called when the run does nothing more. Never raises.
@@ -75,6 +82,7 @@ class HandOver:
         late = [Message.user(text) for text in self._state.drain_steering()]
         for conversation in conversations:
             conversation.append(late)
+        self._late += len(late)
         return bool(late)
 
     def _addition(self) -> Conversation | None:
@@ -98,6 +106,7 @@ class HandOver:
                     reference=part or added.ref(),
                     is_last=is_last,
                     unread_steering=self.unread if is_last else 0,
+                    unchecked=self.unchecked if is_last else 0,
                 )
             )
 

@@ -7,6 +7,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
+from perdure import Guardrails
+from perdure.errors import GuardrailError
+from perdure.messages import Message
+from perdure.session_conversation import WITHHELD
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call
 from perdure.testing.script import Script
 
@@ -92,3 +96,27 @@ async def test_what_turns_have_trimmed_is_in_the_transcript(session: SessionStag
     told = shown(last.transcript)
     assert told[:4] == ["s: You are helpful.", "u: long 300", f"a: {'x' * 40}", "u: work hard"]
     assert told[-2:] == ["u: long 301", f"a: {'x' * 40}"]
+
+
+async def test_what_no_guardrail_has_let_through_stays_known(session: SessionStage) -> None:
+    """A turn that ends before the guardrail sees its tool's result; the next one begins in a new link."""
+    session.gate.gives = "a secret"
+
+    def no_secret(messages: list[Message]) -> bool:
+        return not any("a secret" in message.text for message in messages)
+
+    async with session.worker(guardrails={"discreet": Guardrails(input=no_secret)}):
+        await session.start(setup_of(session.agent, guardrails="discreet", max_iterations=1, on_limit="partial"))
+        for _ in range(4):
+            await session.said("hi")
+            await session.idle()
+        await session.said("work")
+        await session.idle()
+        assert len(await session.links()) > 1
+        await session.send("two")
+        with pytest.raises(GuardrailError):
+            await session.run(6).result()
+        await session.idle()
+        assert await session.said("three") == "re: three"
+    assert "a secret" not in str(session.model.requests[-1].body)
+    assert [text for text in await session.conversation() if text.startswith("t:")] == [f"t: {WITHHELD[:40]}"]

@@ -43,6 +43,7 @@ def next_input(
         before = input.carried
         carried = CarriedSession(
             turn=turns.last,
+            unchecked=conversation.unchecked,
             conversation=_carried_conversation(conversation, inline=inline),
             taken={id: taken[id] for id in remembered},
             queued=list(queued),

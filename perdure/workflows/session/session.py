@@ -102,6 +102,7 @@ class Session:
         self._input = input
         self._received = Received(CHECKED_BYTES)
         self._conversation = SessionConversation(_conversation(input))
+        self._conversation.unchecked = carried.unchecked if carried else 0
         self._turns = Turns(self._conversation, input.setup, input.search_attributes, carried, self._received)
         self._desk = Desk(input, self._turns, self._conversation)
         self._idle = IdleTime(input.idle_timeout or 0.0, lambda: self._turns.current is not None)

@@ -214,8 +214,12 @@ class Turns:
             search_attributes=list(self._attributes),
             traceparent=traceparent,
             beginning=beginning,
-            session=TurnOf(session=self._session, turn=number, unread=self._conversation.unread),
+            session=self._turn_of(number),
         )
+
+    def _turn_of(self, number: int) -> TurnOf:
+        known = self._conversation
+        return TurnOf(session=self._session, turn=number, unread=known.unread, unchecked=known.unchecked)
 
     def _initial_conversation(self) -> CarriedConversation:
         conversation = self._conversation.conversation
@@ -268,11 +272,11 @@ class Turns:
 
     def _take_part(self, under_way: int, part: HandedOver) -> None:
         fits = part.turn == under_way == self._under_way
-        if not (fits and self._add(part.reference, part.is_last, part.unread_steering)):
+        if not (fits and self._add(part.reference, part.is_last, part)):
             workflow.logger.warning("what turn %d hands over is dropped: it fits nothing that is under way", part.turn)
 
-    def _add(self, part: ConversationRef, is_last: bool, unread: int) -> bool:
-        return self._conversation.hand_over(part, is_last=is_last, unread=unread)
+    def _add(self, part: ConversationRef, is_last: bool, end: HandedOver | RunOutput | RunFailure) -> bool:
+        return self._conversation.hand_over(part, is_last=is_last, unread=end.unread_steering, unchecked=end.unchecked)
 
     async def take_result(self) -> None:
         """Take over what the turn that has ended has left, when all that it has handed over is read."""
@@ -283,7 +287,7 @@ class Turns:
         if ending := _ending_of(turn.handle):
             self.used = self.used.with_turn(ending)
         if ending and ending.handed_over:
-            self._add(ending.handed_over, True, ending.unread_steering)
+            self._add(ending.handed_over, True, ending)
         if not self._conversation.end():
             workflow.logger.warning("the run %s has handed over nothing: its messages are kept", turn.run_id)
 
