@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from ..messages import ToolResult
@@ -21,14 +23,18 @@ CANCELLED = b"cancelled"
 
 
 class _Worker:
-    """The worker, at the other ends of two pipes. When it is gone, this process ends too."""
+    """The worker, at the other ends of two pipes. When it is gone, this process ends, and what it has started."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
+        self._words = os.fdopen(os.dup(0), "rb")
+        # What the function starts inherits stdin: it would wait there for what the worker never writes.
+        with open(os.devnull, "rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
         self._lock = threading.Lock()
         self._has_asked = False
         self._cancelled = threading.Event()
-        self.job = Job.model_validate_json(sys.stdin.buffer.readline())
+        self.job = Job.model_validate_json(self._words.readline())
         threading.Thread(target=self._listen, daemon=True).start()
 
     def tell(self, said: ProcessMessage) -> None:
@@ -54,9 +60,11 @@ class _Worker:
         )
 
     def _listen(self) -> None:
-        for line in sys.stdin.buffer:
+        for line in self._words:
             if line.strip() == CANCELLED:
                 self._cancelled.set()
+        with suppress(ProcessLookupError):
+            os.killpg(os.getpid(), signal.SIGKILL)
         os._exit(1)
 
 

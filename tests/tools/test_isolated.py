@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,35 @@ async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started
 
     assert len(pids) == 2
     await wait_for(ended)
+
+
+async def test_the_end_of_the_worker_ends_the_process_and_what_it_has_started(tmp_path: Path) -> None:
+    place = tmp_path / "pids"
+    call = f"run('behave', how='hang', place={str(place)!r})"
+    code = f"import asyncio; from tests.tools.test_isolated import run; asyncio.run({call})"
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+
+    async def begun() -> list[int]:
+        return [int(each) for each in place.read_text().split()] if place.exists() else []
+
+    pids = await wait_for(begun)
+    worker.kill()
+    await worker.wait()
+
+    async def ended() -> bool:
+        return not any(map(is_alive, pids))
+
+    try:
+        assert len(pids) == 2
+        await wait_for(ended)
+    finally:
+        for pid in filter(is_alive, pids):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_nobody_waits_for_its_input() -> None:
+    result = await run("behave", how="read", timeout=20)
+    assert (result.status, result.text) == ("success", "")
 
 
 async def test_it_has_the_time_of_any_tool(tmp_path: Path) -> None:
