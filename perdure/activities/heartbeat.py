@@ -222,7 +222,12 @@ def _seconds_between_beats() -> float:
     """Return after how many seconds the activity has to beat again; not the same for all that began together."""
     timeout = activity.info().heartbeat_timeout
     seconds = timeout.total_seconds() if timeout else OWN_CADENCE.lost_worker_seconds
-    return max(min(seconds * random.uniform(*BEAT_SHARES), seconds - SPARE_SECONDS), seconds / 2)
+    return beat_seconds(seconds, random.uniform(*BEAT_SHARES))
+
+
+def beat_seconds(timeout: float, share: float) -> float:
+    """Return after how many seconds an activity with that heartbeat time-out beats, if it is after that share of it."""
+    return max(min(timeout * share, timeout - SPARE_SECONDS), timeout / 2)
 
 
 class Heart:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..tool_calls import PendingApproval as PendingApproval
     from .connection import connect as connect
     from .handle import RunHandle as RunHandle
+    from .reading.actions import RunActions as RunActions
     from .runs import get_run as get_run
     from .runs import start_run as start_run
     from .sessions.session import Session as Session
@@ -31,6 +32,7 @@ else:
             "..tool_calls": "PendingApproval",
             ".connection": "connect",
             ".handle": "RunHandle",
+            ".reading.actions": "RunActions",
             ".runs": "get_run start_run",
             ".sessions.session": "Session session",
         },

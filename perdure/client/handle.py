@@ -44,6 +44,8 @@ from .updates import send_decision
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
+    from .reading.actions import RunActions
+
 Sent = PlainTypeVar("Sent")
 
 SMALL_BYTES = 64 * 1024
@@ -342,6 +344,16 @@ class RunHandle(Controls, Generic[T]):
         with run_not_found(self._chain):
             last = await self._patience(self._chain.last)
             return await usage_of_calls(self._client, last)
+
+    async def actions(self) -> RunActions:
+        """Return what the run takes on Temporal Cloud so far, as its histories show it (`perdure docs cost`)."""
+        from .reading.actions import RunActions, count_actions
+
+        actions = RunActions()
+        with run_not_found(self._chain):
+            async for link in self._chain.links():
+                count_actions(actions, link)
+        return actions
 
     async def tool_result(self, call_id: str, *, iteration: int | None = None) -> ToolResult:
         """Result of one tool call, whole, also where the conversation has it shortened; works on closed runs too.

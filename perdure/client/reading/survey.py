@@ -22,6 +22,7 @@ from ...messages import Message, Usage
 from ...protocol.outcome import RunOutput
 from ...tool_results import STORED
 from ...tools.results import to_result
+from .actions import RunActions, count_actions
 from .log import replay
 
 
@@ -160,6 +161,7 @@ class Survey:
     """When persons were waited for, in seconds since the epoch; those that have ended."""
     iterations: list[IterationSurvey] = field(default_factory=list)
     messages: list[SurveyMessage] = field(default_factory=list)
+    actions: RunActions = field(default_factory=RunActions)
     unreplayed: int = 0
     """How many links have decisions of persons that this version can't read."""
 
@@ -203,6 +205,7 @@ class _Reader:
             self._survey.first_kept = carried.loop.iteration + 1 if carried else 1
         self._survey.links = (carried.links if carried else 0) + 1
         self._last = link
+        count_actions(self._survey.actions, link)
         async for call in self._calls.read(link):
             await self._take(call)
         if link.work.updates or link.work.signals or any(timer.state == "fired" for timer in link.work.timers):
