@@ -15,9 +15,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.launch import FAIR, FAST, FEW_LARGE_UPDATES, dynamic_config, find_binary
-from perdure.payloads.converter import perdure_data_converter
-from perdure.protocol import search_attributes
+from perdure.client.embedded.launch import FAIR, FEW_LARGE_UPDATES
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 from perdure.worker_limits import OPEN
@@ -28,6 +26,7 @@ from .support.command_line import cli as cli
 from .support.command_line import embedded as embedded
 from .support.command_line import tmux as tmux
 from .support.commands import forker
+from .support.dev_server import server_in_memory
 from .support.stage import Stage
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -35,6 +34,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.update(OPEN.as_environment())
 """The agents of the tests are the tests' own; those of limits say others."""
+os.environ |= {"GOGC": "400", "GODEBUG": "adaptivestackstart=1"}
+"""Temporal's servers look for garbage more rarely, and begin threads with the stack that those before them needed."""
 
 SHORT_RETENTION = ('system.namespaceMinRetentionLocal="1s"', 'history.retentionTimerJitterDuration="0s"')
 """Dynamic configuration of a server that takes a retention of less than an hour, and keeps to it."""
@@ -49,16 +50,8 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
     """A real Temporal dev server, in memory, with perdure's search attributes registered."""
-    binary = find_binary()
-    async with await WorkflowEnvironment.start_local(
-        data_converter=perdure_data_converter,
-        dev_server_existing_path=str(binary) if binary else None,
-        dev_server_log_level="error",
-        dev_server_extra_args=dynamic_config(
-            *FAST, FAIR, FEW_LARGE_UPDATES, *SHORT_RETENTION, "frontend.WorkflowTimeSkippingEnabled=true"
-        ),
-        search_attributes=search_attributes.ALL,
-    ) as environment:
+    settings = (FAIR, FEW_LARGE_UPDATES, *SHORT_RETENTION, "frontend.WorkflowTimeSkippingEnabled=true")
+    async with server_in_memory(*settings) as environment:
         yield environment
 
 

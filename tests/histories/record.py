@@ -10,13 +10,10 @@ import sys
 from typing import Any
 
 from temporalio.client import Client, WorkflowHistory
-from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
 from perdure.history.chain import read_links
-from perdure.payloads.converter import perdure_data_converter
-from perdure.protocol import search_attributes
 
+from ..support.dev_server import server_in_memory
 from .golden import FOLDER, Golden, outline
 from .scenarios import SCENARIOS, Scene
 from .session_scenarios import SESSION_SCENARIOS, histories_of
@@ -25,15 +22,7 @@ SHORT_HISTORY = "limit.historyCount.suggestContinueAsNew=60"
 
 
 async def main(names: list[str]) -> None:
-    binary = find_binary()
-    async with await WorkflowEnvironment.start_local(
-        data_converter=perdure_data_converter,
-        identity="golden",
-        dev_server_existing_path=str(binary) if binary else None,
-        dev_server_log_level="error",
-        dev_server_extra_args=dynamic_config(*FAST, SHORT_HISTORY),
-        search_attributes=search_attributes.ALL,
-    ) as server:
+    async with server_in_memory(SHORT_HISTORY, identity="golden") as server:
         for name in names or [*SCENARIOS, *SESSION_SCENARIOS]:
             for path in FOLDER.glob(f"{name}-*.json"):
                 path.unlink()

@@ -8,10 +8,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
-from perdure.payloads.converter import perdure_data_converter
-from perdure.protocol import search_attributes
-
+from ..support.dev_server import server_in_memory
 from ..support.stage import Stage
 
 SHORT_HISTORY = "limit.historyCount.suggestContinueAsNew=40"
@@ -23,14 +20,7 @@ QUICK_SUCCESSION = 'history.workflowIdReuseMinimalInterval="100ms"'
 @pytest.fixture(scope="session")
 async def short_histories() -> AsyncIterator[WorkflowEnvironment]:
     """A server that suggests continue-as-new after 40 events."""
-    binary = find_binary()
-    async with await WorkflowEnvironment.start_local(
-        data_converter=perdure_data_converter,
-        dev_server_existing_path=str(binary) if binary else None,
-        dev_server_log_level="error",
-        dev_server_extra_args=dynamic_config(*FAST, SHORT_HISTORY, QUICK_SUCCESSION),
-        search_attributes=search_attributes.ALL,
-    ) as environment:
+    async with server_in_memory(SHORT_HISTORY, QUICK_SUCCESSION) as environment:
         yield environment
 
 

@@ -1,4 +1,4 @@
-"""A dev server process on a database file, which a test may kill."""
+"""Dev servers for tests: in memory, and on a database file as a process that a test may kill."""
 
 from __future__ import annotations
 
@@ -6,15 +6,41 @@ import asyncio
 import signal
 import socket
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from temporalio.client import Client
+from temporalio.converter import DataConverter
+from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import connect
-from perdure.client.embedded.launch import dev_server_arguments, dynamic_config, find_binary
+from perdure.client.embedded.launch import FAST, dev_server_arguments, dynamic_config, find_binary
 from perdure.errors import ConfigurationError
+from perdure.payloads.converter import perdure_data_converter
+from perdure.protocol import search_attributes
+
+ONE_PARTITION = ("matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1")
+"""Dynamic configuration: with the default of four, a server spends a quarter of its time on partitions."""
+
+
+@asynccontextmanager
+async def server_in_memory(
+    *settings: str, data_converter: DataConverter = perdure_data_converter, arguments: tuple[str, ...] = (), **more: Any
+) -> AsyncIterator[WorkflowEnvironment]:
+    """A server with perdure's search attributes; `settings` are pairs of dynamic configuration, `key=value`."""
+    binary = find_binary()
+    async with await WorkflowEnvironment.start_local(
+        data_converter=data_converter,
+        dev_server_existing_path=str(binary) if binary else None,
+        dev_server_log_level="error",
+        dev_server_extra_args=[*dynamic_config(*FAST, *ONE_PARTITION, *settings), *arguments],
+        search_attributes=search_attributes.ALL,
+        **more,
+    ) as environment:
+        yield environment
 
 
 class DevServer:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 import pytest
 from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
 from perdure.payloads.codec_server.app import Access, codec_app, serve
 from perdure.payloads.converter import data_converter
 from perdure.payloads.encryption.keys import new_key
-from perdure.protocol.search_attributes import ALL
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.dev_server import free_port, server_in_memory
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -42,25 +39,17 @@ def look(at: str) -> str:
     return "a blue sky"
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 async def ui() -> AsyncIterator[tuple[Client, str]]:
     """A server whose UI asks a codec server, an encrypting client of it, and where its UI shows runs."""
-    port, binary = free_port(), find_binary()
+    port = free_port()
     origin = f"http://127.0.0.1:{port}"
     codec = codec_app(data_converter(encryption=KEY), Access(), ui_origins=[origin])
     async with (
         serve(codec, "127.0.0.1", 0) as endpoint,
-        await WorkflowEnvironment.start_local(
+        server_in_memory(
             data_converter=data_converter(encryption=KEY),
-            dev_server_existing_path=str(binary) if binary else None,
-            dev_server_log_level="error",
-            dev_server_extra_args=[*dynamic_config(*FAST), "--ui-codec-endpoint", endpoint],
-            search_attributes=ALL,
+            arguments=("--ui-codec-endpoint", endpoint),
             ui=True,
             ui_port=port,
         ) as server,
