@@ -84,7 +84,7 @@ class RunLog:
         self._link: RecordedLink | None = None
         self._reader = EventReader([])
         self._refreshing = asyncio.Lock()
-        self._was_answered = False
+        self._has_asked = False
         self._event_seconds = EVENT_SECONDS
         self.replay_seconds = 0.0
         """What the last replay of an open link has taken; 0 when a worker was asked since."""
@@ -144,21 +144,24 @@ class RunLog:
         """Read what is new. Raises `RPCError` when there is no such run, and what `replay` raises.
 
         Where the `growth` of an open link is known, it is replayed instead of asking a worker, if that takes no longer
-        than `within`. The first time a worker is asked, which so learns that somebody reads the run.
+        than `within`; so is that of a link which follows. The first time a worker is asked: it so learns at once that
+        somebody reads the run.
         """
         async with self._refreshing:
             if self.has_ended or (growth and await self._replay_open(growth, within)):
                 return
-            await self._refresh()
+            await self._refresh(within)
 
     async def _replay_open(self, growth: Growth, within: float) -> bool:
         """Read what is new in the history of an open link; False where that is not known, or would take too long."""
         is_open = self._link is not None and self._link.run_id == growth.run_id
         takes = REPLAY_SECONDS + len(growth.events) * self._event_seconds
         is_closed = growth.events[-1].event_type in CLOSING_EVENTS
-        if not (is_open and self._was_answered) or is_closed or takes > within:
+        if not (is_open and self._has_asked) or is_closed or takes > within:
             return False
         events, began = list(growth.events), time.monotonic()
+        if all(event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED for event in events):
+            return True  # Nothing has happened yet, and there is nothing to replay.
         try:
             run = await replay(self._id, events, self._client.data_converter)
         except (NondeterminismError, ValueError):
@@ -174,17 +177,17 @@ class RunLog:
             self.events.pop()
         return True
 
-    async def _refresh(self) -> None:
-        link = self._link or await self._open(await self._chain.first_kept())
+    async def _refresh(self, within: float) -> None:
+        link, is_next = self._link or await self._open(await self._chain.first_kept()), False
         while True:
-            is_open = await self._chain.is_running(link.run_id)
-            if is_open and await self._query(link):
-                self._was_answered, self.replay_seconds = True, 0.0
-                return
+            if await self._chain.is_running(link.run_id):
+                known = Growth(link.run_id, link.history)
+                if (is_next and await self._replay_open(known, within)) or await self._query(link):
+                    return
             link = await self._replay(link)
             if link.next_run_id is None:
                 return
-            link = await self._open(link.next_run_id)
+            link, is_next = await self._open(link.next_run_id), True
 
     async def _open(self, run_id: str) -> RecordedLink:
         link = await read_link(self._client, self._id, run_id)
@@ -200,6 +203,7 @@ class RunLog:
 
     async def _query(self, link: RecordedLink) -> bool:
         """Ask the workflow for what is new; False when no worker answered in time."""
+        self._has_asked = True
         while True:
             page = await ask(self._chain.handle(link.run_id), EVENTS, self.last_seq, answer=EventPage)
             if page is None:
@@ -207,6 +211,7 @@ class RunLog:
             self._take(page)
             if not page.more:
                 break
+        self.replay_seconds = 0.0
         if self.has_ended:
             end = self.events.pop()
             # While the end is not recorded yet, the run takes it back when a message comes.
