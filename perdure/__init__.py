@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .errors import ApprovalError as ApprovalError
     from .errors import ConfigurationError as ConfigurationError
     from .errors import ExecuteError as ExecuteError
+    from .errors import GoOnError as GoOnError
     from .errors import GuardrailError as GuardrailError
     from .errors import InvokerError as InvokerError
     from .errors import LimitExceededError as LimitExceededError
@@ -82,9 +83,10 @@ else:
             ".client.invoke": "invoke_agent invoke_agent_async",
             ".client.run_input": "run_input",
             ".client.tokens": "CancellationToken Steering",
-            ".errors": "ApprovalError ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError"
-            " LoadError MaxIterationsError ModelError OutputError PayloadTooLargeError PromptyWarning RenderError"
-            " RunCancelled RunError RunNotFound SessionError ToolArgumentError ToolNotRegisteredError UnknownCallError"
+            ".errors": "ApprovalError ConfigurationError ExecuteError GoOnError GuardrailError InvokerError"
+            " LimitExceededError LoadError MaxIterationsError ModelError OutputError"
+            " PayloadTooLargeError PromptyWarning RenderError RunCancelled RunError RunNotFound"
+            " SessionError ToolArgumentError ToolNotRegisteredError UnknownCallError"
             " UnsupportedMediaError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails",

@@ -11,6 +11,7 @@ Exception
 ├── ConfigurationError                the set-up is wrong; says what to type
 ├── ApprovalError                     a decision about a waiting tool call was not accepted
 ├── RunNotFound                       there is no run of that id, or it has ended where only an open one will do
+├── GoOnError                         a held run was not let go on; `kind` says why
 ├── UnknownCallError (LookupError)    the run has no result of such a tool call
 ├── SessionError                      a session did not take a message; `kind` says why
 └── RunError                          a run ended without a result
@@ -276,6 +277,18 @@ RUN_ERRORS: dict[str, type[RunError]] = {
     )
 }
 """Error kind, which is also the Temporal error type, → the class of the error that the caller gets."""
+
+
+class GoOnError(Exception):
+    """A held run was not let go on, or not as it was asked to; an unconfirmed request may still arrive.
+
+    `kind` says why: `not_held`; `options` that can't change, or have no such value; a `budget` that would be used up
+    still; `ended` run; `unconfirmed` by any worker; `unreadable`, or `crowded` by what else has come.
+    """
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class UnknownCallError(LookupError):

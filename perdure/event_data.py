@@ -69,7 +69,11 @@ EventType = Literal[
     "cost_warning",
     "permission_requested",
     "permission_completed",
+    "held",
+    "went_on",
 ]
+HoldReason = Literal["rate_limit", "credentials", "server", "tool", "budget", "paused", "stale"]
+"""Why a run is held (`perdure docs holding`)."""
 
 
 class TokenData(TypedDict):
@@ -156,6 +160,28 @@ class ErrorData(TypedDict):
 
 class CancelledData(TypedDict):
     pass
+
+
+class HeldData(TypedDict):
+    """The run does nothing more until somebody lets it go on, or cancels it."""
+
+    reason: HoldReason
+    kind: str
+    """Of the error with which the run would have failed."""
+    message: str
+    option: str | None
+    """The field of `RunOptions` whose limit is reached; None for another reason."""
+
+
+class WentOnData(TypedDict):
+    """Somebody has let the held run go on."""
+
+    by: str | None
+    """Who, as far as they said."""
+    options: JsonObject
+    """The fields of `RunOptions` that have changed."""
+    model: str | None
+    """The model that is called from now on, as `PROVIDER/ID`; None for the same."""
 
 
 class FailedData(TypedDict):
@@ -285,6 +311,8 @@ LoggedData = (
     | CostWarningData
     | PermissionRequestedData
     | PermissionCompletedData
+    | HeldData
+    | WentOnData
 )
 """What a run emits. To two types the reader adds the messages. `text_reset` is the reader's own, and `tool_progress` is
 told live alone."""
@@ -315,6 +343,8 @@ EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
         "cost_warning": CostWarningData,
         "permission_requested": PermissionRequestedData,
         "permission_completed": PermissionCompletedData,
+        "held": HeldData,
+        "went_on": WentOnData,
     }
 )
 """Event type → the type of its data, as a reader sees it."""

@@ -73,6 +73,9 @@ class RunOptions(BaseModel):
     """How long a running tool may go on after the run was cancelled."""
     max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)
     """The most bytes of one answer of the model, counted as they are unpacked; beyond them the call fails."""
+    on_failure: Literal["fail", "hold"] | None = Field(default=None, exclude_if=_is_none)
+    """What to do where waiting may help (a provider's limit, a refused key, a missing tool or server, a budget): fail,
+    or hold the run until somebody lets it go on. None leaves it to the worker's owner, and then to fail (§9.10)."""
     output_retries: int = Field(default=2, ge=0)
     """How often to send back an answer that does not fit the file's outputs; then the run fails."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
@@ -132,6 +135,13 @@ class RunOptions(BaseModel):
 
 
 _MAY_BE_ZERO = frozenset({"retry_base_seconds", "rate_limit_seconds", "cancel_grace"})
+
+
+CHANGED_BY_GO_ON = (
+    *("max_iterations", "max_total_tokens", "max_tool_calls", "max_seconds", "max_cost_usd", "warn_cost_usd"),
+    *("max_llm_retries", "retry_base_seconds", "rate_limit_seconds", "missing_tool_grace", "on_failure"),
+)
+"""What whoever lets a held run go on may change. The workflow alone reads these: workers read what was recorded."""
 
 
 class Cadence(NamedTuple):

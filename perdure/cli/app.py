@@ -53,6 +53,7 @@ GROUPS = {
         Entry("approve", "decide", "Let a waiting tool call be executed."),
         Entry("deny", "decide", "Refuse a waiting tool call."),
         Entry("answer", "decide", "Answer a question of a run's model."),
+        Entry("go-on", "go_on", "Let a held run go on."),
         Entry("steer", "control", "Send a message to a run."),
         Entry("cancel", "control", "Cancel a run."),
     ),

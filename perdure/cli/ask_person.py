@@ -63,7 +63,7 @@ async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | N
         f"of run {each.run_id or handle.id}"
         for each in found or named
     )
-    if status.status not in ("running", "waiting_for_approval"):
+    if status.status not in ("running", "waiting_for_approval", "held"):
         raise Failure(
             f"run {handle.id} has ended, so nothing waits there: "
             f"{command_line('show', handle.id)} says what was decided"

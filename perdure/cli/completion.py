@@ -79,7 +79,7 @@ async def _find(query: str) -> list[tuple[str, str]]:
     ]
 
 
-Status = Literal["running", "waiting", "completed", "failed", "cancelled", "terminated", "timed-out"]
+Status = Literal["running", "waiting", "held", "completed", "failed", "cancelled", "terminated", "timed-out"]
 
 EXECUTION_STATUS: dict[str, str] = {
     "running": "Running",
@@ -118,8 +118,8 @@ class Filters:
         from ..protocol import search_attributes as known
 
         yield f"WorkflowType = '{self.workflow}'"
-        if self.status == "waiting":
-            yield f"ExecutionStatus = 'Running' AND {known.STATUS.name} = 'waiting'"
+        if self.status in ("waiting", "held"):
+            yield f"ExecutionStatus = 'Running' AND {known.STATUS.name} = '{self.status}'"
         elif self.status:
             yield f"ExecutionStatus = '{EXECUTION_STATUS[self.status]}'"
         else:

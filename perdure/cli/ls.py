@@ -121,7 +121,7 @@ async def _list_sessions(limit: int, filters: Filters, as_json: bool) -> None:
 async def _list_waiting(limit: int, filters: Filters, as_json: bool) -> None:
     from .ls_sessions import list_waiting
 
-    if filters.status not in (None, "running", "waiting"):
+    if filters.status not in (None, "running", "waiting", "held"):
         raise UsageProblem(f"--waiting and --status {filters.status} exclude each other: a run that waits is running")
     query = replace(filters, status="running").query()
     async with connect_to_server() as server:
@@ -184,6 +184,7 @@ def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: da
         "agent": agent if agent is not None else attributes.get(AGENT, "?"),
         "status": word_of(run.status),
         "waiting": run.close_time is None and attributes.get(STATUS) == "waiting",
+        "held": run.close_time is None and attributes.get(STATUS) == "held",
         "encryptedWith": key_of(run) if agent is None else None,
         "started": run.start_time.isoformat(timespec="seconds"),
         "taskQueue": run.task_queue,
@@ -216,7 +217,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
 def _cells(row: dict[str, Any]) -> list[str]:
     started = datetime.fromisoformat(row["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     missing = row["queueWithoutWorker"]
-    status = "waiting" if row["waiting"] else row["status"]
+    status = "held" if row["held"] else "waiting" if row["waiting"] else row["status"]
     status += f", encrypted (key {row['encryptedWith']})" if row["encryptedWith"] else ""
     status += f", no worker on {missing!r}" if missing else ""
     status += f": {row['resume']}" if missing and row["resume"] else ""

@@ -68,7 +68,8 @@ async def _status(client: Client, run: str | None) -> str:
     if run is None:
         return "idle"
     described = await client.get_workflow_handle(run).describe()
-    return "waiting" if described.typed_search_attributes.get(STATUS) == "waiting" else "running"
+    shown = described.typed_search_attributes.get(STATUS)
+    return shown if shown in ("waiting", "held") else "running"
 
 
 async def _turns(client: Client, session: WorkflowExecution) -> int | None:
@@ -162,7 +163,7 @@ async def _waiting_row(client: Client, id: str) -> dict[str, Any] | None:
 async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
     """Yield the runs whose status says that they wait; where the namespace does not know the status, all open runs."""
     try:
-        async for run in client.list_workflows(f"{query} AND {STATUS.name} = 'waiting'"):
+        async for run in client.list_workflows(f"{query} AND {STATUS.name} IN ('waiting', 'held')"):
             yield run.id
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT or STATUS.name not in error.message:

@@ -9,6 +9,7 @@ from ..commands import command_line
 from ..errors import (
     ApprovalError,
     ConfigurationError,
+    GoOnError,
     InvokerError,
     LoadError,
     RenderError,
@@ -53,6 +54,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     RunNotFound: FAILED,
     UnknownCallError: FAILED,
     SessionError: FAILED,
+    GoOnError: FAILED,
 }
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..commands import decision_command, denial_command
+from ..commands import command_line, decision_command, denial_command
 from ..events import RunEvent
 from ..text import count_of, format_usd, one_line
 from .console import (
@@ -52,6 +52,10 @@ class Progress:
             self._show_progress(event)
         elif event.type == "tool_result" and self._failure and event.data.get("result") == self._failure:
             self._failure = None  # it was said as the error of the call
+        elif event.type == "held":
+            self.end_line()
+            for line in held_lines(event, self._run_id):
+                say(f"  {line}", "strong")
         elif event.type in _LINES:
             tone, text = _LINES[event.type]
             self._failure = event.data.get("message") if event.type == "error" else None
@@ -81,6 +85,20 @@ class Progress:
         if self._mid_line:
             say("")
             self._mid_line = False
+
+
+def held_lines(event: RunEvent, run_id: str) -> tuple[str, str]:
+    """Return why a run is held, and what to type in another terminal."""
+    how = command_line("go-on", event.run_id or run_id)
+    text = one_line(str(event.data["message"]), 500)
+    return f"held ({event.data['reason']}): {text}", f"let it go on, in another terminal: {how}"
+
+
+def describe_going_on(data: Mapping[str, Any]) -> str:
+    """Return who has let a held run go on, and with what."""
+    changes = [f"{name} {value}" for name, value in {**data["options"], "model": data["model"]}.items() if value]
+    by = f", let go on by {one_line(data['by'])}" if data["by"] else ""
+    return one_line(f"goes on{by}{': ' if changes else ''}{', '.join(changes)}", 300)
 
 
 def request_lines(event: RunEvent, run_id: str, call: str) -> tuple[str, str, str]:
@@ -132,7 +150,8 @@ _LINES: dict[str, tuple[Tone, Callable[[Mapping[str, Any]], str]]] = {
         lambda data: f"  context trimmed: {count_of(data.get('removed', 0), 'message')} summarised",
     ),
     "compaction_failed": ("faint", _message),
+    "went_on": ("strong", lambda data: f"  {describe_going_on(data)}"),
     "permission_completed": ("strong", lambda data: f"  {describe_decision(data)}"),
 }
-_SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_completed")
+_SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_completed", "held", "went_on")
 """What is shown of the runs of other agents, which may go on at the same time."""

@@ -71,6 +71,11 @@ async def _status(id: str, as_json: bool) -> None:
     if found.missing:
         what, queue, since = ", ".join(found.missing.what), found.missing.task_queue, local_time(found.missing.since)
         answer(f"waits for a worker of the task queue {queue!r} that has {what}, since {since}")
+    for held in found.held:
+        run = "" if held.run_id is None else f"run {held.run_id} is "
+        answer(f"{run}held ({held.reason}) since {local_time(held.since)}: {one_line(held.why, 500)}")
+    if found.held:
+        answer(f"  let it go on: {command_line('go-on', run_id)}")
     if found.held_up:
         until = local_time(found.held_up.until)
         answer(f"the model call is made again at {until}, after {found.held_up.kind}: {found.held_up.why}")

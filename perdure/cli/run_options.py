@@ -6,7 +6,7 @@ import ast
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -24,7 +24,7 @@ from .problems import UsageProblem
 
 BY_CODE = ("guardrails", "compactor")
 """Fields that follow from what `--guardrails` and `--compactor` load."""
-SHORT_FORMS = {"parallel_tool_calls": "--parallel-tools"}
+SHORT_FORMS = {"parallel_tool_calls": "--parallel-tools", "max_total_tokens": "--max-tokens"}
 DEFAULT_QUEUE = "perdure"
 """The task queue of runs and workers that name none."""
 _CHOSEN = "perdure.run_options"
@@ -36,10 +36,12 @@ class CommandWithRunOptions(PlainCommand):
     The model is read when the command's parameters are: `perdure --help` does without it.
     """
 
+    fields: Collection[str] = RunOptions.model_fields
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the command's own parameters, then the fields'."""
         *own, help = super().get_params(ctx)
-        return [*own, *_parameters(), help]
+        return [*own, *(each for each in _parameters() if each.name in self.fields), help]
 
 
 def chosen_fields(context: typer.Context) -> dict[str, Any]:

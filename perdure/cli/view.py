@@ -26,7 +26,7 @@ from .console import (
     short_call,
     to_json,
 )
-from .progress import request_lines
+from .progress import describe_going_on, held_lines, request_lines
 from .terminal import VisibleConsole
 from .under_way import Doing, FlowingText, UnderWay, indent, key_of
 
@@ -95,6 +95,8 @@ class EventLines:
             "compaction_failed": self._failure,
             "permission_requested": under_way.await_person,
             "permission_completed": self._decision,
+            "held": self._held,
+            "went_on": lambda event: _note(describe_going_on(event.data)),
             "done": self._end,
             "cancelled": self._end,
             "failed": self._end,
@@ -122,6 +124,10 @@ class EventLines:
     def partial(self) -> list[Text]:
         """Return the line of text that is not complete yet."""
         return self._flow.partial()
+
+    def _held(self, event: RunEvent) -> Iterator[Line]:
+        for line in held_lines(event, self._run_id):
+            yield from _note(line)
 
     def _model_called(self, event: RunEvent) -> None:
         if event.run_id is None:

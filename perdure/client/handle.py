@@ -39,7 +39,7 @@ from .reading.results import complete_messages, complete_result, error_of_end, r
 from .reading.status import StatusReader
 from .reading.watch import Patience, watch
 from .starting import start_workflow
-from .updates import send_decision
+from .updates import GoOnRequest, send_decision
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -138,6 +138,18 @@ class Controls:
         Raises like `approve`, also for an answer that is not among the choices of a question that takes no other.
         """
         await self._decide(call_id=call_id, approved=True, answer=text, digest=digest, by=by)
+
+    async def go_on(self, *, options: Mapping[str, Any] | None = None, by: str | None = None) -> None:
+        """Let a held run go on where it stands: nothing that was done is repeated, and what failed is tried again.
+
+        `options` are fields of `RunOptions` that change, such as the limit that is used up; `CHANGED_BY_GO_ON` names
+        those that can. `by` says who lets it go on.
+
+        Raises `GoOnError` when it does not: the run is not held, a limit would still be reached, options can't be so,
+        the run has ended, or no worker answers within 10 s.
+        """
+        with run_not_found(self._chain):
+            await GoOnRequest(self._chain, options or {}, by).send()
 
     @abstractmethod
     async def status(self) -> RunStatus:

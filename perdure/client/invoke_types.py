@@ -40,6 +40,7 @@ class MoreOptions(TypedDict, total=False):
     cancel_grace: float
     max_answer_bytes: int
     output_retries: int
+    on_failure: Literal["fail", "hold"] | None
     on_limit: Literal["raise", "partial", "final_answer"]
     unknown_tools: Literal["recover", "raise"]
     max_total_tokens: int | None

@@ -18,14 +18,14 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..arguments import deeper_than
-from ..errors import ApprovalError
+from ..errors import ApprovalError, GoOnError
 from ..history.chain import Chain
 from ..payloads.failures import require_sendable
-from ..protocol.names import APPROVAL, NOT_TAKEN, REFUSED, STATUS
+from ..protocol.names import APPROVAL, GO_ON, GO_ON_REFUSED, NOT_TAKEN, REFUSED, STATUS
 from ..protocol.outcome import RunStatus
-from ..protocol.run import CallApproval
+from ..protocol.run import CallApproval, GoOn
 from ..redaction import redactor
-from ..text import valid_json
+from ..text import valid_json, valid_text
 from .reading.log import ask
 
 PATIENCE_SECONDS = 10.0
@@ -49,6 +49,7 @@ _PASSING = (
 _BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
 """The SDK's error type for an update whose history has ended before the update did."""
 
+_REFUSALS = (REFUSED, NOT_TAKEN, GO_ON_REFUSED)
 T = TypeVar("T")
 Link = WorkflowHandle[Any, Any]
 
@@ -101,7 +102,7 @@ class Update(ABC, Generic[T]):
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError) and error.cause.type == _BETWEEN_LINKS:
                 raise NoAnswer from error
-            self.is_crowded = any(refusal_kind(error.cause, type) == "crowded" for type in (REFUSED, NOT_TAKEN))
+            self.is_crowded = any(refusal_kind(error.cause, type) == "crowded" for type in _REFUSALS)
             if self.is_crowded:
                 raise NoAnswer from error
             return await self._read_refusal(error.cause, link)
@@ -170,7 +171,58 @@ async def send_decision(chain: Chain, decision: Mapping[str, Any]) -> None:
     await Decision(chain, approval.model_copy(update={"id": uuid.uuid4().hex})).send()
 
 
-class Decision(Update[None]):
+class RunUpdate(Update[None]):
+    """An update to one run, whichever link it is at. `send` raises `RPCError` when there is no such run."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._is_sent = False
+
+    async def _link(self) -> Link:
+        run_id = (await self._chain.describe()).run_id if self._is_sent else await self._chain.known_run_id()
+        self._is_sent = True
+        return self._chain.handle(run_id)
+
+    async def _require_successor(self, link: Link, error: RPCError) -> None:
+        now = await self._chain.describe()
+        if now.run_id == link.run_id:
+            word = now.status.name.lower().replace("_", " ") if now.status else "over"
+            raise self._ended_error(f"run {self._chain.workflow_id!r} is {word}") from error
+
+    @abstractmethod
+    def _ended_error(self, text: str) -> Exception:
+        """Return the error of an update to a run that is over, as the text says."""
+
+
+class GoOnRequest(RunUpdate):
+    """Lets one held run go on. `send` raises `GoOnError` when it does not, and when no worker answers."""
+
+    def __init__(self, chain: Chain, options: Mapping[str, Any], by: str | None) -> None:
+        """What is given is made valid, and has no secrets."""
+        super().__init__(chain)
+        go_on = redactor().value(GoOn(options=valid_json(dict(options)), by=by and valid_text(by)))
+        self._go_on = go_on.model_copy(update={"id": uuid.uuid4().hex})
+
+    async def _request(self, link: Link) -> None:
+        await link.execute_update(GO_ON, self._go_on, id=self._go_on.id)
+
+    async def _read_refusal(self, cause: BaseException, link: Link) -> None:
+        text = f"run {self._chain.workflow_id!r}: {refusal_text(cause)}"
+        raise GoOnError(text, kind=refusal_kind(cause, GO_ON_REFUSED) or "unreadable") from cause
+
+    def _ended_error(self, text: str) -> GoOnError:
+        return GoOnError(f"{text}: nothing of it can go on", kind="ended")
+
+    async def _unconfirmed_error(self) -> GoOnError:
+        silence = self._silence((await self._chain.describe()).task_queue)
+        return GoOnError(
+            f"run {self._chain.workflow_id!r}: that it goes on is unconfirmed, because {silence}. The server may still "
+            "deliver it: start a worker and look at the run's status",
+            kind="unconfirmed",
+        )
+
+
+class Decision(RunUpdate):
     """One decision about a call of one run.
 
     `send` returns when the run has accepted it. Raises `ApprovalError` when the run refuses it or is over, and when no
@@ -178,14 +230,8 @@ class Decision(Update[None]):
     """
 
     def __init__(self, chain: Chain, approval: CallApproval) -> None:
-        self._chain = chain
+        super().__init__(chain)
         self._approval = approval
-        self._is_sent = False
-
-    async def _link(self) -> Link:
-        run_id = (await self._chain.describe()).run_id if self._is_sent else await self._chain.known_run_id()
-        self._is_sent = True
-        return self._chain.handle(run_id)
 
     async def _request(self, link: Link) -> None:
         await link.execute_update(APPROVAL, self._approval, id=self._approval.id)
@@ -202,12 +248,8 @@ class Decision(Update[None]):
         status = await self._status()
         raise ApprovalError(text, kind=kind, pending=status.pending_approvals if status else ()) from cause
 
-    async def _require_successor(self, link: Link, error: RPCError) -> None:
-        now = await self._chain.describe()
-        if now.run_id == link.run_id:
-            word = now.status.name.lower().replace("_", " ") if now.status else "over"
-            text = f"run {self._chain.workflow_id!r} is {word}: no tool call waits for approval any longer"
-            raise ApprovalError(text, kind="ended") from error
+    def _ended_error(self, text: str) -> ApprovalError:
+        return ApprovalError(f"{text}: no tool call waits for approval any longer", kind="ended")
 
     async def _unconfirmed_error(self) -> ApprovalError:
         return ApprovalError(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, Protocol
 
 from ..conversation import Conversation
-from ..event_data import EventType, LoggedData
+from ..errors import RunError
+from ..event_data import EventType, HoldReason, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..messages import Message, ModelReply, ToolResult
 from ..tool_calls import Approval, Asked, ToolRequest
@@ -66,6 +67,14 @@ class Effects(Protocol):
 
     async def sleep(self, seconds: float, why: str) -> None:
         """Wait; `why` is shown to people."""
+
+    def is_held_for(self, reason: HoldReason) -> bool:
+        """Return whether the run is held for this, instead of failing."""
+
+    async def hold(self, error: RunError, reason: HoldReason) -> None:
+        """Wait until somebody lets the run go on, which may have changed its options; without that, it would have
+        failed with the error.
+        """
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         """Make one attempt of a model call. Raises `ModelError` when the provider or the connection to it fails."""

@@ -45,7 +45,7 @@ _BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (
     ("max_total_tokens", lambda state, now: state.usage.total_tokens),
     ("max_tool_calls", lambda state, now: state.tool_calls),
     ("max_cost_usd", lambda state, now: state.cost_usd or 0.0),
-    ("max_seconds", lambda state, now: now - state.started_at),
+    ("max_seconds", lambda state, now: now - state.started_at - state.held_seconds),
 )
 """Field of `RunOptions`, and what has been used of it."""
 
@@ -72,7 +72,7 @@ def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
 
 def deadline(options: RunOptions, state: LoopState) -> float | None:
     """Return when `max_seconds` ends the run's waits, in seconds since the epoch; None for never."""
-    return None if options.max_seconds is None else state.started_at + options.max_seconds
+    return None if options.max_seconds is None else state.started_at + state.held_seconds + options.max_seconds
 
 
 def time_is_over(options: RunOptions, why: str) -> LimitExceededError:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from ..conversation import Conversation
-from ..errors import GuardrailError, LimitExceededError, RunCancelled, RunError
+from ..errors import GuardrailError, LimitExceededError, MaxIterationsError, RunCancelled, RunError
 from ..event_data import (
     CancelledData,
     CompactionCompleteData,
@@ -30,6 +30,9 @@ from .model_calls import ModelCalls
 from .state import LoopState, Outcome, outcome_of, output_error, send_back
 from .tool_round import ToolRound
 from .verdicts import checked_verdict, with_text
+
+UNRAISED = "max_repeated_calls"
+"""The limit that is no budget: a model that repeats itself would do so again."""
 
 
 async def compactor_summary(
@@ -119,8 +122,9 @@ class AgentLoop:
             self.state.iteration += 1
             self._check_cancellation()
             self._drain_steering()
-            if reached := self._reached_limit():
+            if reached := await self._final_limit():
                 return await self._stop_at(reached)
+            self._drain_steering()  # What came while the run was held.
             await self._trim_context()
             await self._check_input()
             self._check_cancellation()
@@ -130,12 +134,15 @@ class AgentLoop:
                 return await self._stop_at(limit)
             if self.state.acts_no_more(reply):
                 continue
-            if self._acts_too_late(reply):
-                return await self._stop_at(no_step_left(self._options, self.state))
+            while self._acts_too_late(reply):
+                used_up = no_step_left(self._options, self.state)
+                if not self._is_held_at(used_up):
+                    return await self._stop_at(used_up)
+                await self._effects.hold(used_up, "budget")
             reply = await self._check_output(reply)
             if calls := reply.message.tool_calls:
                 await self._run_tools(reply.message, calls)
-            elif not self._goes_on_after(reply):
+            elif not await self._goes_on_after(reply):
                 return self._answer(reply)
 
     def _acts_too_late(self, reply: ModelReply) -> bool:
@@ -160,6 +167,19 @@ class AgentLoop:
 
     def _reached_limit(self) -> RunError | None:
         return reached_limit(self._options, self.state, self._effects.now())
+
+    async def _final_limit(self) -> RunError | None:
+        """Return the limit that forbids another model call, once nobody raises it any more for a run that is held."""
+        while (limit := self._reached_limit()) and self._is_held_at(limit):
+            await self._effects.hold(limit, "budget")
+        return limit
+
+    def _is_held_at(self, limit: RunError) -> bool:
+        """Return whether the run is held for want of a higher value of an option."""
+        option = limit.option if isinstance(limit, LimitExceededError | MaxIterationsError) else None
+        if self._options.on_limit != "raise" or option in (None, UNRAISED):
+            return False
+        return self._effects.is_held_for("budget")
 
     async def _trim_context(self) -> None:
         """§13.3"""
@@ -216,11 +236,12 @@ class AgentLoop:
         self._calls.emit_cost()
         self._append([message, *results])
 
-    def _goes_on_after(self, reply: ModelReply) -> bool:
+    async def _goes_on_after(self, reply: ModelReply) -> bool:
         """Return whether the model is called again after an answer: to read a steering message, or because it does not
         fit.
         """
-        limit = self._reached_limit()
+        may_retry = reply.faults and self.state.output_retries < self._options.output_retries
+        limit = await self._final_limit() if may_retry else self._reached_limit()
         is_steered = self._effects.has_steering() and not limit and not self._has_no_steps()
         if not (is_steered or reply.faults):
             return False

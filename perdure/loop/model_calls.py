@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 from ..conversation import Conversation
-from ..errors import ExecuteError, ModelError
+from ..errors import ExecuteError, LimitExceededError, ModelError
 from ..event_data import (
     EventType,
+    HoldReason,
     LlmCompleteData,
     LlmStartData,
     LoggedData,
@@ -31,6 +32,19 @@ EMPTY_ANSWER = "The model's final response is empty: what it said before stands 
 NO_ANSWER = "The model's final response is empty"
 NEVER_PASSED_ON = frozenset({"bad_request"})
 """A request that one model's API finds wrong is ours to mend; what an API can't be sent is `unsupported`."""
+HELD_FOR: Mapping[str | None, HoldReason] = {
+    "rate_limit": "rate_limit",
+    "quota_exhausted": "rate_limit",
+    "authentication": "credentials",
+    "permission": "credentials",
+    "configuration": "credentials",
+    "overloaded": "server",
+    "timeout": "server",
+    "connection": "server",
+    "server": "server",
+    "not_found": "server",
+}
+"""Kind of a failed call → why the run is held, where waiting may help, or another key or model."""
 MAX_WAIT_SECONDS = 60.0
 MIN_COUNTED_SECONDS = 1.0
 """Each wait for a rate limit counts as this much at least, so that a provider which always says "retry at once" can't
@@ -55,12 +69,11 @@ class ModelCalls:
         self._state = state
         self._emit = emit
         self._models = models or ("",)
-        self._deadline = deadline(options, state)
 
     async def make(self, *, with_tools: bool) -> ModelReply:
         """Return the model's reply to the conversation. Raises what `call_with_retry` raises."""
         self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
-        reply = await self._call_until_answered(with_tools)
+        reply = await self._call_or_hold(with_tools)
         self._state.count(reply)
         is_act = self._state.prompted and not self._is_answer(with_tools)
         if self._state.prompted and not is_act and not reply.message.tool_calls:
@@ -78,6 +91,22 @@ class ModelCalls:
             case "unknown":
                 self._emit_status(UNWATCHED_COST)
 
+    async def _call_or_hold(self, with_tools: bool) -> ModelReply:
+        """Reply of a call that is made again each time that the run was held for its failure, and goes on."""
+        while True:
+            try:
+                return await self._call_until_answered(with_tools)
+            except ExecuteError as error:
+                reason = HELD_FOR.get(error.reason)
+                if reason is None or not self._effects.is_held_for(reason):
+                    raise
+                await self._effects.hold(error, reason)
+            except LimitExceededError as limit:
+                if self._options.on_limit != "raise" or not self._effects.is_held_for("budget"):
+                    raise
+                await self._effects.hold(limit, "budget")
+            self._state.fallback = 0
+
     async def _call_until_answered(self, with_tools: bool) -> ModelReply:
         """Reply of the model that the run calls, or of the first one after it that does not fail for good.
 
@@ -92,7 +121,7 @@ class ModelCalls:
                     self._effects,
                     self._options,
                     self._emit_status,
-                    self._deadline,
+                    None if self._options.max_seconds is None else deadline(self._options, self._state),
                     has_others=bool(others),
                 )
             except ExecuteError as error:

@@ -72,6 +72,8 @@ class LoopState:
     """There: how many of `iterations` were such calls, and called no tool."""
     fallback: int = 0
     """Which model of the agent's `fallback` the run calls now, from 1; 0 for its own."""
+    held_seconds: float = 0.0
+    """How long the run was held, which does not count for `max_seconds`."""
     draft: str = ""
     """There: what the model has said when it called no tool. It is no answer, unless the answer is empty."""
 

@@ -28,8 +28,11 @@ FALLBACK = "fallback"
 TRIM_TO = "trim-to"
 """Trimming leaves more room than it has to (`RunOptions.trim_to`)."""
 
+HOLD = "hold"
+"""The run may be held instead of failing (`RunOptions.on_failure`)."""
+
 KNOWN_FEATURES: frozenset[str] = frozenset(
-    {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT, FALLBACK, TRIM_TO}
+    {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT, FALLBACK, TRIM_TO, HOLD}
 )
 """The names of the behaviours beyond those of version 0.1 that this version has.
 
@@ -49,5 +52,6 @@ def needed_by(options: RunOptions) -> list[str]:
         PROMPTED_TOOLS: options.tool_protocol != "native",
         AGENT_LIMITS: is_later,
         TRIM_TO: options.context_budget is not None and options.trim_to < 1,
+        HOLD: options.on_failure == "hold",
     }
     return [feature for feature, is_needed in needed.items() if is_needed]

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeVar
 
 from ..conversation import ConversationRef
+from ..event_data import HoldReason
 from ..messages import Exchanged, Message, Usage
 from ..tool_calls import PendingApproval
 from .inventory import Missing
@@ -89,10 +90,27 @@ class HeldUp(Exchanged):
     """Seconds since the epoch."""
 
 
+class Held(Exchanged):
+    """Why a run is held until somebody lets it go on (`RunHandle.go_on`)."""
+
+    reason: HoldReason
+    kind: str
+    """Of the error with which the run would have failed."""
+    why: str
+    """The text of that error."""
+    option: str | None = Field(default=None, exclude_if=operator.not_)
+    """The field of `RunOptions` whose limit is reached."""
+    since: float
+    """Seconds since the epoch."""
+    run_id: str | None = Field(default=None, exclude_if=operator.not_)
+    """The called run that is held; None for the run itself. Readers find this out."""
+
+
 class RunStatus(Exchanged):
     """Where a run stands."""
 
-    status: Literal["running", "waiting_for_approval", "done", "failed", "cancelled", "terminated", "timed_out"]
+    status: Literal["running", "waiting_for_approval", "held", "done", "failed", "cancelled", "terminated", "timed_out"]
+    """A run that is held may wait for a person, too."""
     iteration: int = 0
     model_calls: int = 0
     usage: Usage = Usage()
@@ -117,6 +135,8 @@ class RunStatus(Exchanged):
     """Set while the next model call waits for a permit: the provider or model whose rate is limited."""
     held_up: HeldUp | None = Field(default=None, exclude_if=operator.not_)
     """Set while a model call waits to be made again."""
+    held: list[Held] = Field(default=[], exclude_if=operator.not_)
+    """Why the run is held, or runs that it has called; several of its tool calls may be, at the same time."""
 
 
 T = TypeVar("T", default=Any)

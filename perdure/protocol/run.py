@@ -54,6 +54,17 @@ class CallApproval(Approval):
         return answer and valid_text(answer)
 
 
+class GoOn(Exchanged):
+    """Lets a held run go on where it stands: the argument of the signal and the update `go_on`."""
+
+    options: JsonObject = {}
+    """The fields of `RunOptions` that change (`CHANGED_BY_GO_ON`)."""
+    by: str | None = None
+    """Who lets it go on."""
+    id: str = ""
+    """Identifies the request, so that one that is sent twice counts once; "" for none."""
+
+
 class DecidedCall(Exchanged):
     """A tool call that a person has decided about."""
 

@@ -8,7 +8,7 @@ AGENT = SearchAttributeKey.for_keyword("PerdureAgent")
 """The name of the run's agent."""
 
 STATUS = SearchAttributeKey.for_keyword("PerdureStatus")
-"""Where the run stands: running, waiting (for a person), done, failed, cancelled."""
+"""Where the run stands: running, waiting (for a person), held, done, failed, cancelled."""
 
 TENANT = SearchAttributeKey.for_keyword("PerdureTenant")
 """On whose behalf the run is (`start_run`)."""

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from ..activities.hooks import Hooks, judged_output
 from ..agents import Agent
 from ..conversation import Conversation
-from ..errors import ModelError
-from ..event_data import EventType, LoggedData
+from ..errors import ModelError, RunError
+from ..event_data import EventType, HoldReason, LoggedData
 from ..events import CONVERSATION_EVENTS, progress_data
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
 from ..loop.effects import Calling, Cancelled, Effects
@@ -191,6 +191,12 @@ class DirectEffects(Effects):
 
     async def sleep(self, seconds: float, why: str) -> None:
         await self._unless_cancelled(asyncio.sleep(seconds))
+
+    def is_held_for(self, reason: HoldReason) -> bool:
+        return False
+
+    async def hold(self, error: RunError, reason: HoldReason) -> None:
+        raise error
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         self.unread.clear()

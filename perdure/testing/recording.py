@@ -76,7 +76,7 @@ class Recording:
 
     @property
     def has_ended(self) -> bool:
-        return self.status not in ("", "running", "waiting_for_approval")
+        return self.status not in ("", "running", "waiting_for_approval", "held")
 
     @property
     def usage(self) -> Usage:

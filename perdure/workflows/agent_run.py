@@ -22,11 +22,12 @@ from ..messages import Message
 from ..protocol import names
 from ..protocol.features import KNOWN_FEATURES
 from ..protocol.outcome import RunFailure, RunOutput, RunStatus
-from ..protocol.run import CallApproval, RunInput, SteeringMessage
+from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
 from ..text import MAX_TEXT_BYTES, bounded_text
 from .approvals import Approvals, dropped_if_refused, read_decision
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
+from .holding import read_go_on
 from .offers import report_unavailable, require_features, take_inventory
 from .policies import BUGS, describe_failure
 from .received import Received
@@ -134,7 +135,8 @@ class AgentRun:
     - input: a `RunInput`. Result: a `RunOutput`. Failure: an `ApplicationError` whose details are a `RunFailure`.
     - activities and timers: what the loop does in the world (`TemporalEffects`).
     - signals: steering messages, and approvals of tool calls. They wait in the `RunState` until the loop asks for them.
-    - update: an approval again, which is answered at once: accepted, or refused and why (`Approvals`).
+    - updates: an approval again, which is answered at once: accepted, or refused and why (`Approvals`); and `go_on`,
+      which is a signal, too, and lets a held run go on (`Holds`).
     - cancellation: sets a flag in the `RunState`, which the loop checks.
     - continue-as-new: between iterations (`ContinueAsNew`).
     - queries: the run's status, and its events.
@@ -151,6 +153,7 @@ class AgentRun:
         self._turn = HandOver(self.state, input.session) if input.session else None
         self._ending = Ending(self.state, self._turn)
         self.state.approvals.listen(partial(show_waiting, self.state))
+        self.state.holds.listen(partial(show_waiting, self.state))
         self.memory_bytes = self._measure_memory()
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
         self.on_cancel: Callable[[], object] = bool
@@ -268,7 +271,7 @@ class AgentRun:
     @workflow.signal(name=names.APPROVAL, description="Approve, deny or answer a tool call that waits for a person.")
     async def approval(self, *arguments: Any) -> None:
         if decision := self._received.read_signal(arguments, CallApproval):
-            with dropped_if_refused():
+            with dropped_if_refused("an approval"):
                 await self.state.approvals.decide(decision)
 
     @workflow.update(
@@ -283,6 +286,25 @@ class AgentRun:
     @decide.validator
     def _require_decision(self, *arguments: Any) -> None:
         self.state.approvals.require_acceptable(read_decision(arguments, self._received))
+
+    @workflow.signal(name=names.GO_ON, description="Let the run go on that is held.")
+    def go_on_by_signal(self, *arguments: Any) -> None:
+        if go_on := self._received.read_signal(arguments, GoOn):
+            with dropped_if_refused("a request to go on"):
+                self.state.let_go_on(go_on)
+
+    @workflow.update(
+        name=names.GO_ON,
+        description="Let the run go on that is held, where it stands, with other options if some are given.",
+        unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
+    )
+    async def go_on(self, *arguments: Any) -> None:
+        self.state.approvals.updates += 1
+        self.state.let_go_on(read_go_on(arguments, self._received))
+
+    @go_on.validator
+    def _require_held(self, *arguments: Any) -> None:
+        self.state.holds.require_possible(read_go_on(arguments, self._received))
 
     @workflow.query(name=names.STATUS, description="Where the run stands.")
     def status(self) -> RunStatus:

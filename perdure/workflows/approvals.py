@@ -260,12 +260,12 @@ def _id_of(decision: CallApproval) -> str:
 
 
 @contextmanager
-def dropped_if_refused() -> Iterator[None]:
-    """Log a refusal of a decision that came as a signal, to which nobody can answer."""
+def dropped_if_refused(what: str) -> Iterator[None]:
+    """Log a refusal of what came as a signal, to which nobody can answer."""
     try:
         yield
     except ApplicationError as error:
-        workflow.logger.warning("an approval was dropped: %s", error.message)
+        workflow.logger.warning("%s was dropped: %s", what, error.message)
 
 
 def read_decision(arguments: Sequence[Any], received: Received) -> CallApproval:

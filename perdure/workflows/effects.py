@@ -14,8 +14,8 @@ from temporalio.workflow import ActivityHandle
 
 from ..background import may_run_in_background
 from ..conversation import Conversation
-from ..errors import LimitExceededError, ModelError
-from ..event_data import EventType, LoggedData
+from ..errors import LimitExceededError, ModelError, RunError
+from ..event_data import EventType, HoldReason, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.effects import Calling, Cancelled
 from ..loop.limits import Allowance, ChildEnd, time_is_over
@@ -152,6 +152,12 @@ class TemporalEffects:
             if failed is not None and self._before is not None:
                 await self._end_response(self._before.fallback)
             raise Cancelled
+
+    def is_held_for(self, reason: HoldReason) -> bool:
+        return self._state.is_held_for(reason)
+
+    async def hold(self, error: RunError, reason: HoldReason) -> None:
+        await self._state.hold(error, reason)
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         if conversation.unrecorded_operations:
@@ -322,6 +328,7 @@ class TemporalEffects:
         if opened.approval is None:
             opened.approval = approvals.expire(opened, asked)
         goes_on(request, asked, opened.approval)
+        state.person_decided = state.loop.iteration
         return opened.approval
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:

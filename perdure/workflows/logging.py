@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
+from ..commands import command_line
 from ..errors import ModelError
 from ..protocol.inventory import Lacking
+from ..protocol.outcome import Held
+from ..protocol.run import GoOn
 from ..redaction import get_logger
 from ..text import one_line
 from ..tool_calls import Approval, Asked, PendingApproval, ToolRequest
@@ -56,6 +59,20 @@ def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
         tool=request.name,
         call=request.call_id,
     )
+
+
+def is_held(held: Held) -> None:
+    """Log that the run is held until somebody lets it go on."""
+    how = command_line("go-on", workflow.info().workflow_id)
+    why = one_line(held.why, 500)
+    log(logging.WARNING, "is held (%s): %s. Let it go on: %s", held.reason, why, how, reason=held.reason)
+
+
+def is_let_go_on(go_on: GoOn) -> None:
+    """Log who has let the run go on, and with which other options."""
+    by = f", let go on by {one_line(go_on.by)}" if go_on.by else ""
+    changes = "".join(f", {one_line(name)} is {value!r:.80} now" for name, value in go_on.options.items())
+    log(logging.INFO, "goes on%s%s", by, changes)
 
 
 def outcome_is_unknown(request: ToolRequest, error: ActivityError) -> None:

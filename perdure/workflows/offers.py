@@ -12,15 +12,26 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from .._version import __version__
 from ..errors import RUN_ERRORS, RunError
+from ..loop.effects import Cancelled
 from ..payloads.encryption import EncryptionError
-from ..protocol.activities import ASKING_SECONDS, INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
+from ..protocol.activities import (
+    ASKING_SECONDS,
+    CONFIGURATION_ERROR,
+    INVENTORY,
+    NOT_HERE,
+    Beginning,
+    InventoryInput,
+    Offer,
+)
 from ..protocol.inventory import Inventory, Lacking, Missing
 from . import logging as log_lines
-from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
+from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES, describe_failure
 from .run_state import RunState
 from .waiting import wait_until_done
 
 Result = TypeVar("Result")
+SECONDS_AFTER_A_HOLD = 10.0
+"""For so long at least, what a run was held for is offered to all workers of the queue."""
 Start = Callable[[Offer | None], Awaitable[Result]]
 """Starts an activity and awaits it. Raises `ActivityError`."""
 
@@ -53,7 +64,19 @@ class Offers:
         return await self.offer(lacking, start, starts=starts)
 
     async def offer(self, lacking: Lacking, start: Start[Result], *, starts: int = 1) -> Result:
-        """Return the same, where the first worker has been asked. Raises as `run` does."""
+        """Return the same, where the first worker has been asked. Raises as `run` does, and `Cancelled` while the run
+        is held for want of it.
+        """
+        while True:
+            try:
+                return await self._offer(lacking, start, starts)
+            except RunError as error:
+                if not self._state.is_held_for("tool"):
+                    raise
+                await self._state.hold(error, "tool")
+                self._seconds = max(self._seconds, SECONDS_AFTER_A_HOLD)
+
+    async def _offer(self, lacking: Lacking, start: Start[Result], starts: int) -> Result:
         if not self._seconds:
             raise _error(lacking, lacking.text)
         with self._search(lacking):
@@ -88,6 +111,23 @@ async def take_inventory(state: RunState) -> Inventory:
     have to ask others what they offer, there are ordinary activities. Raises the `ApplicationError` that says what no
     worker has, and `ActivityError`.
     """
+    while True:
+        try:
+            return await _ask_for_inventory(state)
+        except Cancelled:
+            return Inventory()
+        except FailureError as error:
+            kind, text = describe_failure(error)
+            if kind != CONFIGURATION_ERROR or not state.is_held_for("tool"):
+                raise
+            failure = RunError(text, kind=kind)
+        try:
+            await state.hold(failure, "tool")
+        except Cancelled:
+            return Inventory()
+
+
+async def _ask_for_inventory(state: RunState) -> Inventory:
     input = state.input
     beginning = Beginning(
         agent=input.agent,

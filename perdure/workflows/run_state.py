@@ -11,23 +11,31 @@ from typing import Literal, TypeVar
 from temporalio import workflow
 
 from ..agents import Agent
-from ..event_data import EventType, LoggedData, StatusData
+from ..errors import RunError
+from ..event_data import EventType, HeldData, HoldReason, LoggedData, StatusData, WentOnData
 from ..events import TERMINAL_EVENTS, EventLog, LogEntry
+from ..loop.effects import Cancelled
 from ..loop.limits import ChildEnd, deadline
 from ..loop.state import LoopState
 from ..messages import ModelReply, ToolResult
 from ..options import cadence_of
 from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
-from ..protocol.run import RunInput, Shown
+from ..protocol.run import GoOn, RunInput, Shown
 from ..tool_calls import ToolRequest, ToolSpec
 from .approvals import Approvals
+from .holding import Holds
 from .iteration_table import IterationTable
+from .logging import is_held, is_let_go_on
+from .waiting import wait_until
 
 MAX_UPDATES = 1_000
 """After so many decisions, a run goes on in a new link as soon as it can."""
 
-ShownStatus = Literal["running", "waiting", "done", "failed", "cancelled"]
+PERSONS_NOT_IN_VAIN = "persons-decide-not-in-vain"
+"""The patch since which a run that waits for a person, or goes on after one, does not fail for want of a tool."""
+
+ShownStatus = Literal["running", "waiting", "held", "done", "failed", "cancelled"]
 End = TypeVar("End", ToolResult, ChildEnd)
 
 
@@ -78,6 +86,9 @@ class RunState:
         self.unread = 0
         """How many steering messages are in the conversation that no model call was sent."""
         self.approvals = Approvals(carried.decided if carried else (), max_updates=max_updates)
+        self.person_decided = 0
+        """The last iteration in which a person has decided."""
+        self.holds = Holds(self.options, self.loop)
         self.children: list[str] = []
         """The ids of the called runs that are awaited."""
         self.delegated: list[DelegatedCall] = []
@@ -160,7 +171,7 @@ class RunState:
     def status(self) -> RunStatus:
         """Return where the run stands."""
         return RunStatus(
-            status=self.ended or ("waiting_for_approval" if self.approvals.pending_approvals else "running"),
+            status=self.ended or self._standing,
             iteration=self.loop.iteration,
             model_calls=self.loop.iterations,
             usage=self.loop.usage,
@@ -173,7 +184,43 @@ class RunState:
             missing=self.missing,
             waits_for_rate=self.waits_for_rate,
             held_up=self.held_up,
+            held=list(self.holds.held),
         )
+
+    @property
+    def _standing(self) -> Literal["held", "waiting_for_approval", "running"]:
+        if self.holds.held:
+            return "held"
+        return "waiting_for_approval" if self.approvals.pending_approvals else "running"
+
+    def is_held_for(self, reason: HoldReason) -> bool:
+        """Return whether the run is held for this, instead of failing.
+
+        A limit of a called run is its share of its caller's: the caller is told. For want of a tool, no run fails that
+        waits for a person, or goes on after one.
+        """
+        if reason == "budget" and self.input.lineage is not None:
+            return False
+        if self.options.on_failure == "hold":
+            return True
+        is_decided = self.approvals.pending_approvals or self.person_decided == self.loop.iteration > 0
+        return reason == "tool" and bool(is_decided) and workflow.patched(PERSONS_NOT_IN_VAIN)
+
+    async def hold(self, error: RunError, reason: HoldReason) -> None:
+        """Wait until somebody lets the run go on, which would have failed with the error. Raises `Cancelled`."""
+        held = self.holds.begin(error, reason)
+        self.emit("held", HeldData(reason=reason, kind=held.kind, message=held.why, option=held.option))
+        is_held(held)
+        await wait_until(lambda: self.cancelled or self.holds.is_over(held))
+        self.holds.give_up(held)
+        if self.cancelled:
+            raise Cancelled
+
+    def let_go_on(self, go_on: GoOn) -> None:
+        """Let the run go on that is held. Raises as `Holds.require_possible`."""
+        self.holds.let_go_on(go_on)
+        self.emit("went_on", WentOnData(by=go_on.by, options=go_on.options, model=None))
+        is_let_go_on(go_on)
 
     def drain_steering(self) -> list[str]:
         """Take all steering messages, in the order they came; each is given once."""

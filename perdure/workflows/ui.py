@@ -11,7 +11,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import SearchAttributeUpdate
 
-from ..commands import decision_command
+from ..commands import command_line, decision_command
 from ..events import LogEntry
 from ..messages import JsonObject
 from ..protocol.descriptions import shown_name
@@ -83,9 +83,10 @@ def show_status(state: RunState, status: ShownStatus) -> None:
 
 
 def show_waiting(state: RunState) -> None:
-    """Show whether a call waits for a person."""
+    """Show whether the run is held, or a call waits for a person."""
     if not state.cancelled:
-        show_status(state, "waiting" if state.approvals.pending_approvals else "running")
+        waits = bool(state.approvals.pending_approvals)
+        show_status(state, "held" if state.holds.held else "waiting" if waits else "running")
 
 
 def show_end(state: RunState, status: ShownStatus) -> None:
@@ -135,12 +136,15 @@ def _state_lines(state: RunState) -> list[str]:
         what = ", ".join(map(code, missing.what[:MAX_SHOWN]))
         queue = code(missing.task_queue)
         lines.append(f"- **waits for a worker** of the task queue {queue} that has {what}, {_since(missing.since)}")
+    for held in state.holds.held[:MAX_SHOWN]:
+        how = code(command_line("go-on", run_id), 400)
+        lines.append(f"- **is held** ({held.reason}) {_since(held.since)}: {code(held.why, 300)}. Type {how}")
     if state.cancelled:
         lines.append("- **is being cancelled**: what runs is awaited for its grace period")
     if state.waits_for_rate:
         lines.append(f"- **waits for a permit**: calls of {code(state.waits_for_rate)} have a rate")
-    if held := state.held_up:
-        why = f"model retry, after {code(held.kind)} {code(held.why, 200)}, until {_date(held.until)}"
+    if retry := state.held_up:
+        why = f"model retry, after {code(retry.kind)} {code(retry.why, 200)}, until {_date(retry.until)}"
         lines.append(f"- **is held up**: {why}")
     return lines or [f"- {_current_step(state)}"]
 

@@ -270,17 +270,29 @@ class _ChildrenStream:
 
 
 async def status_with_children(handle: Readable, status: RunStatus) -> RunStatus:
-    """Return the status with what waits for a person in the runs that this one has called; each names its run."""
+    """Return the status with what waits for a person, or is held, in the runs that this one has called; each names its
+    run.
+    """
     found = await asyncio.gather(*(_status_of(handle.called(run)) for run in status.children))
     waiting = [
         pending.model_copy(update={"run_id": pending.run_id or run})
         for run, of in zip(status.children, found, strict=True)
         for pending in of.pending_approvals
     ]
-    if not waiting:
+    held = [
+        each.model_copy(update={"run_id": each.run_id or run})
+        for run, of in zip(status.children, found, strict=True)
+        for each in of.held
+    ]
+    if not (waiting or held):
         return status
-    shown = "waiting_for_approval" if status.status == "running" else status.status
-    return status.model_copy(update={"status": shown, "pending_approvals": [*status.pending_approvals, *waiting]})
+    shown = status.status
+    if held and shown in ("running", "waiting_for_approval"):
+        shown = "held"
+    elif waiting and shown == "running":
+        shown = "waiting_for_approval"
+    all_waiting = [*status.pending_approvals, *waiting]
+    return status.model_copy(update={"status": shown, "pending_approvals": all_waiting, "held": [*status.held, *held]})
 
 
 async def _status_of(handle: Readable) -> RunStatus:

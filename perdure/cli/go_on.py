@@ -1,0 +1,75 @@
+"""`perdure go-on`: let a held run go on, with other options if it needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+from ..client import RunHandle
+from ..commands import command_line
+from ..errors import GoOnError
+from ..options import CHANGED_BY_GO_ON
+from ..protocol.outcome import Held, RunStatus
+from . import run_options as options
+from .ask_person import this_user
+from .command import execute, use_command_class
+from .console import answer, say
+from .problems import Failure
+from .recorded_run import open_run
+from .run_options import CommandWithRunOptions, chosen_fields, option_name, run_options
+
+
+class CommandWithChanges(CommandWithRunOptions):
+    """Command that has an option for each field that a held run's options may change."""
+
+    fields = CHANGED_BY_GO_ON
+
+
+@use_command_class(CommandWithChanges)
+def go_on(
+    context: typer.Context, id: options.OpenRunId, by: options.By = None, as_json: options.AsJson = False
+) -> None:
+    """Let a held run go on.
+
+    It goes on where it stands: what was done is not repeated, and what failed is tried again. A run that is held at a
+    limit needs a higher one. Runs that it has called and that are held go on, too.
+    """
+    execute(_go_on(id, chosen_fields(context), by, as_json))
+
+
+async def _go_on(id: str, fields: Mapping[str, Any], by: str | None, as_json: bool) -> None:
+    changed = run_options(fields).model_dump(include=set(fields))
+    async with open_run(id) as (_, handle):
+        status = await handle.status()
+        held = _held_runs(handle, status)
+        for run, why in held.items():
+            await _let_go_on(handle if run == handle.id else handle.called(run), why, changed, by or this_user())
+            say(f"Run {run} goes on. Watch it: {command_line('watch', handle.id)}")
+        if as_json:
+            answer({"id": handle.id, "action": "go-on", "runs": list(held), "options": changed})
+
+
+def _held_runs(handle: RunHandle, status: RunStatus) -> dict[str, list[Held]]:
+    """Return why the run is held, and those that it has called, by their ids. Raises `Failure` where none is."""
+    held: dict[str, list[Held]] = {}
+    for each in status.held:
+        held.setdefault(each.run_id or handle.id, []).append(each)
+    if not held:
+        raise Failure(
+            f"run {handle.id} is not held, so that it can't go on: its status is {status.status}. "
+            f"{command_line('status', handle.id)} says what it does; perdure ls --status held lists those that are"
+        )
+    return held
+
+
+async def _let_go_on(run: RunHandle, why: Sequence[Held], changed: Mapping[str, Any], by: str | None) -> None:
+    try:
+        await run.go_on(options=changed, by=by)
+    except GoOnError as error:
+        used_up = [each.option for each in why if each.option]
+        if error.kind != "budget" or not used_up:
+            raise
+        how = command_line("go-on", run.id, more=" ".join(f"{option_name(name)} …" for name in used_up))
+        raise Failure(f"{error}. Type: {how}") from error

@@ -1,0 +1,33 @@
+"""A run that is held at a limit, as the command line shows it, and how it is let go on."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+from ..support.command_line import Cli
+
+
+async def test_a_held_run_is_shown_and_let_go_on(cli: Cli) -> None:
+    run_id = f"pay-{uuid.uuid4()}"
+    held = ("--on-failure", "hold", "--max-iterations", "1")
+    run = await cli.start(
+        "run", "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--id", run_id, *held
+    )
+    await run.says("waits for approval")
+    assert (await cli("go-on", run_id)).stderr.startswith(f"run {run_id} is not held")
+    assert (await cli("approve", run_id)).code == 0
+    await run.says("held (budget): Agent loop exceeded 1 iterations")
+    assert f"perdure go-on {run_id}" in await run.says("let it go on")
+    status = (await cli("status", run_id)).stdout
+    assert status.startswith("held, iteration 2")
+    assert "held (budget) since" in status
+    assert f"perdure go-on {run_id}" in status
+    [row] = json.loads((await cli("ls", "--status", "held", "--where", f"WorkflowId = '{run_id}'", "--json")).stdout)
+    assert (row["id"], row["held"], row["waiting"]) == (run_id, True, False)
+    refused = await cli("go-on", run_id)
+    assert (refused.code, f"Type: perdure go-on {run_id} --max-iterations" in refused.stderr) == (1, True)
+    let = await cli("go-on", run_id, "--max-iterations", "3", "--json")
+    assert json.loads(let.stdout)["runs"] == [run_id]
+    finished = await run.finish()
+    assert (finished.code, finished.stdout) == (0, "paid 7\n")

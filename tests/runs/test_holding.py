@@ -1,0 +1,155 @@
+"""A run for which waiting may help is held instead of failing, and goes on where it stood, repeating nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from temporalio.client import Client
+
+from perdure import GoOnError
+from perdure.client import RunHandle
+from perdure.errors import RunCancelled
+from perdure.protocol.names import GO_ON
+from perdure.protocol.outcome import Held
+from perdure.protocol.search_attributes import STATUS
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing.script import Script
+from perdure.tools import clear_tools, tool
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+
+Scripted = Callable[[Script], ScriptedModel]
+LIMITED = ScriptedReply(status=429, headers={"retry-after": "0"})
+REVOKED = ScriptedReply(status=401)
+
+
+class Diary:
+    """What tools have done."""
+
+    def __init__(self) -> None:
+        self.executed: list[str] = []
+
+    def look(self, text: str = "") -> str:
+        self.executed.append(text)
+        return f"seen {text}"
+
+
+async def held(run: RunHandle) -> list[Held]:
+    async def why() -> list[Held]:
+        return (await run.status()).held
+
+    return await wait_for(why)
+
+
+async def shown(client: Client, run: RunHandle) -> str | None:
+    return (await client.get_workflow_handle(run.id).describe()).typed_search_attributes.get(STATUS)
+
+
+@pytest.mark.parametrize(("reply", "reason"), [(LIMITED, "rate_limit"), (REVOKED, "credentials")])
+async def test_a_failed_call_is_made_again_where_it_stood(
+    stage: Stage, scripted: Scripted, reply: ScriptedReply, reason: str
+) -> None:
+    diary, model = Diary(), scripted([asks("look", text="here"), [reply, reply, says("done")]])
+    async with stage.worker({"look": diary.look}):
+        run = await stage.start(scripted_agent(model, ["look"]), on_failure="hold", rate_limit_seconds=0.0)
+        [why] = await held(run)
+        assert (why.reason, why.option, why.run_id) == (reason, None, None)
+        assert ((await run.status()).status, await shown(stage.client, run)) == ("held", "held")
+    async with stage.worker({"look": diary.look}):  # It survives its worker.
+        await run.go_on(by="ann")
+        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 3)
+        await held(run)
+        await stage.client.get_workflow_handle(run.id).signal(GO_ON, {"by": "bob"})
+        result = await run.result()
+    assert (result.output, result.iterations, diary.executed) == ("done", 2, ["here"])
+    assert [request.step for request in model.requests] == [0, 1, 1, 1]
+    assert await shown(stage.client, run) == "done"
+    events = [(event.type, event.data) for event in await run.events() if event.type in ("held", "went_on")]
+    assert [type for type, _ in events] == ["held", "went_on"] * 2
+    assert [data["by"] for type, data in events if type == "went_on"] == ["ann", "bob"]
+
+
+async def test_a_budget_is_raised(stage: Stage, scripted: Scripted) -> None:
+    diary, model = Diary(), scripted([asks("look"), asks("look"), says("done")])
+    async with stage.worker({"look": diary.look}):
+        run = await stage.start(scripted_agent(model, ["look"]), on_failure="hold", max_iterations=2)
+        [why] = await held(run)
+        assert (why.reason, why.kind, why.option) == ("budget", "max_iterations", "max_iterations")
+        for options, kind in (({}, "budget"), ({"max_iterations": 2}, "budget"), ({"raw": True}, "options")):
+            with pytest.raises(GoOnError) as refused:
+                await run.go_on(options=options)
+            assert refused.value.kind == kind
+        await run.steer("be quick")
+        await run.go_on(options={"max_iterations": 3})
+        assert (await run.result()).output == "done"
+        with pytest.raises(GoOnError) as refused:
+            await run.go_on()
+    assert refused.value.kind == "ended"
+    assert [message.text for message in model.requests[-1].messages if message.role == "user"][-1] == "be quick"
+
+
+async def test_only_the_call_whose_tool_is_missing_waits_for_it(stage: Stage, scripted: Scripted) -> None:
+    first, diary = Diary(), Diary()
+    model = scripted([[REVOKED, asks(call("look", text="a"), call("find", text="b"))], says("done")])
+    clear_tools()
+    both = {"look": diary.look, "find": diary.look}
+    async with stage.worker({"look": first.look}):
+        run = await stage.start(
+            scripted_agent(model, ["look", "find"]),
+            **{"on_failure": "hold", "missing_tool_grace": 0.0, "parallel_tool_calls": True},
+        )
+        assert [each.reason for each in await held(run)] == ["tool"]
+    async with stage.worker(both):
+        await run.go_on()
+        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
+        assert [each.reason for each in await held(run)] == ["credentials"]
+    async with stage.worker({"look": first.look}):
+        await run.go_on()
+        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 2)
+        [why] = await held(run)
+        assert (why.reason, why.kind) == ("tool", "tool_not_registered")
+    async with stage.worker(both):
+        await run.go_on()
+        assert (await run.result()).output == "done"
+    assert (first.executed, diary.executed, len(model.requests)) == (["a"], ["b"], 3)
+
+
+async def test_after_an_approval_no_run_fails_for_want_of_the_tool(stage: Stage, scripted: Scripted) -> None:
+    executed: list[str] = []
+
+    @tool(needs_approval=True)
+    def pay(text: str = "") -> str:
+        executed.append(text)
+        return "paid"
+
+    clear_tools()
+    async with stage.worker([pay]):
+        run = await stage.start(scripted_agent(scripted([asks("pay"), says("done")]), ["pay"]), missing_tool_grace=0.0)
+
+        async def waits() -> bool:
+            return bool((await run.status()).pending_approvals)
+
+        await wait_for(waits)
+    async with stage.worker():
+        await run.approve("call_pay")
+        [why] = await held(run)
+        assert why.reason == "tool"
+    async with stage.worker([pay]):
+        await run.go_on()
+        assert (await run.result()).output == "done"
+    assert executed == [""]
+
+
+async def test_a_held_run_can_be_cancelled(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([REVOKED])), on_failure="hold")
+        await held(run)
+        await run.cancel()
+        with pytest.raises(RunCancelled):
+            await run.result()
+    assert (await run.status()).held == []
+    assert await shown(stage.client, run) == "cancelled"
