@@ -15,7 +15,7 @@ async def test_a_held_run_is_shown_and_let_go_on(cli: Cli) -> None:
         "run", "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--id", run_id, *held
     )
     await run.says("waits for approval")
-    assert (await cli("go-on", run_id)).stderr.startswith(f"run {run_id} is not held")
+    assert (await cli("go-on", run_id)).stderr.startswith(f"perdure: run {run_id} is not held")
     assert (await cli("approve", run_id)).code == 0
     await run.says("held (budget): Agent loop exceeded 1 iterations")
     assert f"perdure go-on {run_id}" in await run.says("let it go on")
