@@ -28,7 +28,7 @@ class Speech(NamedTuple):
     """The text that one attempt of a model call has produced so far."""
 
     call: str
-    """Names the attempt within its link: the activity's id, and which of the activity's attempts has said it."""
+    """Names what is being said within its link, see `speech_of`."""
     said: StreamedText
 
 
@@ -53,7 +53,16 @@ async def listen(chain: Chain, run_id: str) -> LiveState:
 
 async def _speech(chain: Chain, speaking: PendingActivityInfo) -> Speech:
     (said,) = await chain.client.data_converter.decode(list(speaking.heartbeat_details.payloads), [StreamedText])
-    return Speech(f"{speaking.activity_id}-{said.attempt}", said)
+    return speech_of(speaking.activity_id, said)
+
+
+def speech_of(activity_id: str, said: StreamedText) -> Speech:
+    """Return what the attempt has said, by the activity and its attempt that began to say it.
+
+    A response that the provider makes in the background has a name of its own: it goes on with other activities, too.
+    """
+    response = said.so_far.response if said.so_far else ""
+    return Speech(f"r-{_digest(response)}" if response else f"{activity_id}-{said.attempt}", said)
 
 
 async def _progress(chain: Chain, working: PendingActivityInfo) -> ToolProgress | None:
