@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import time
 
@@ -32,6 +33,7 @@ async def first_and_second(server: Stage, kind: str, start: Runs) -> tuple[float
 
 
 async def main(repeats: int) -> None:
+    os.environ["OPENAI_API_KEY"] = "a-key-that-opens-nothing"  # what a waiting worker imports goes by it
     times: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     async with stage() as server:
         for repeat in range(repeats + 1):

@@ -99,7 +99,7 @@ SDKS = {
     "openai": ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
     "anthropic": ("ANTHROPIC_API_KEY",),
 }
-"""By module, the variables that make its use likely; without any of them set, the first is."""
+"""By module, the variables that make its use likely."""
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ async def warming_up() -> AsyncIterator[None]:
 
 async def _warm_up() -> None:
     await asyncio.sleep(DELAY_SECONDS)
-    if not any(module in sys.modules for module in SDKS):
+    if likely_sdks() and not any(module in sys.modules for module in SDKS):
         await asyncio.to_thread(import_likely)
 
 
@@ -136,8 +136,8 @@ def import_likely() -> None:
 
 
 def likely_sdks() -> list[str]:
-    """Those whose key is set, else that of the default provider."""
-    return [module for module, keys in SDKS.items() if any(map(os.environ.get, keys))] or [next(iter(SDKS))]
+    """Those whose key is set; without one, a worker that waits keeps the 33 MB that an SDK takes."""
+    return [module for module, keys in SDKS.items() if any(map(os.environ.get, keys))]
 
 
 WORKER_DEFAULTS: dict[str, Any] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -47,6 +48,8 @@ async def _trace(address: str, kinds: Sequence[str]) -> dict[str, list[str]]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
+        # The worker imports what its first call needs while it waits: what it enters then is no part of the call.
+        env={**os.environ, "OPENAI_API_KEY": "a-key-that-opens-nothing"},
     )
     stdout, stderr = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0, stderr.decode()
