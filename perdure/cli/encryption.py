@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from ..client.embedded.server import LocalServer
 from ..errors import ConfigurationError
+from ..payloads.codec_server import TOKEN_VARIABLE
 from ..payloads.converter import converter_from_environment
 from ..payloads.encryption import encryption_from_environment, is_configured
 from ..payloads.encryption.keys import new_key
@@ -23,9 +24,8 @@ from .console import answer, say
 from .problems import UsageProblem
 from .user_code import load_named
 
-if TYPE_CHECKING:  # The packages that they need are an extra.
-    from ..payloads.codec_server.app import Access
-
+AccessArguments = Mapping[str, Any]
+"""Arguments of `Access`."""
 LOOPBACK = ("127.0.0.1", "localhost")
 DEFAULT_PORT = 8234
 DEFAULT_UIS = ("http://localhost:8233", "http://127.0.0.1:8233")
@@ -61,20 +61,17 @@ def codec_server(
     execute(_serve(host, port, origins, access), is_service=True)
 
 
-def _access(namespaces: Sequence[str], authorize: str | None, host: str) -> Access:
-    with _extra_needed():
-        from ..payloads.codec_server.app import TOKEN_VARIABLE, Access
+def _access(namespaces: Sequence[str], authorize: str | None, host: str) -> AccessArguments:
     found: list[Any] = list(load_named("--authorize", [authorize]).values()) if authorize else [None]
     if len(found) != 1 or (authorize and not callable(found[0])):
         raise UsageProblem(f"--authorize {authorize!r}: expected module:function or file.py:function")
     token = os.environ.get(TOKEN_VARIABLE, "")
-    access = Access(namespaces=namespaces, token=token, authorize=found[0])
-    if access.is_open and host not in LOOPBACK:
+    if not token and authorize is None and host not in LOOPBACK:
         raise UsageProblem(
             f"--host {host}: everybody who reaches it could read every payload. Expected --authorize or "
             f"{TOKEN_VARIABLE} with it, or --host {LOOPBACK[0]}"
         )
-    return access
+    return {"namespaces": namespaces, "token": token, "authorize": found[0]}
 
 
 def _origin(url: str) -> str:
@@ -84,18 +81,7 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-@contextmanager
-def _extra_needed() -> Iterator[None]:
-    """Raises `ConfigurationError` where the block imports a package of the extra that is missing."""
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the codec server needs packages that are not installed ({error}): pip install 'perdure[serve]'"
-        ) from error
-
-
-async def _serve(host: str, port: int, origins: Sequence[str], access: Access) -> None:
+async def _serve(host: str, port: int, origins: Sequence[str], access: AccessArguments) -> None:
     async with _serve_codec(host, port, origins, access) as url:
         say(f"Codec server: {url}   (UI: settings, codec server; CLI: --codec-endpoint {url})", "strong")
         say(f"for the UI at: {', '.join(origins)}")
@@ -103,11 +89,16 @@ async def _serve(host: str, port: int, origins: Sequence[str], access: Access) -
 
 
 @asynccontextmanager
-async def _serve_codec(host: str, port: int, origins: Sequence[str], access: Access) -> AsyncIterator[str]:
-    with _extra_needed():
-        from ..payloads.codec_server.app import codec_app, serve
-    hosts = LOOPBACK if host in LOOPBACK and access.is_open else ("*",)
-    app = codec_app(converter_from_environment(), access, ui_origins=origins, hosts=hosts)
+async def _serve_codec(host: str, port: int, origins: Sequence[str], access: AccessArguments) -> AsyncIterator[str]:
+    try:
+        from ..payloads.codec_server.app import Access, codec_app, serve
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the codec server needs packages that are not installed ({error}): pip install 'perdure[serve]'"
+        ) from error
+    allowed = Access(**access)
+    hosts = LOOPBACK if host in LOOPBACK and allowed.is_open else ("*",)
+    app = codec_app(converter_from_environment(), allowed, ui_origins=origins, hosts=hosts)
     async with serve(app, host, port) as url:
         yield url
 
@@ -138,9 +129,7 @@ async def _serve_codec_for(server: LocalServer) -> AsyncIterator[None]:
             "its server was started without encryption. End the perdure processes that use it, then start it again"
         )
     origins = [server.ui_url, server.ui_url.replace(*LOOPBACK)]
-    with _extra_needed():
-        from ..payloads.codec_server.app import Access
-    async with _serve_codec(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, Access()):
+    async with _serve_codec(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, {}):
         yield
 
 

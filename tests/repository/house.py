@@ -22,6 +22,7 @@ LAYERS = (
     ("worker",),
     ("client",),
     ("testing", "interop"),
+    ("gateway",),
     ("cli",),
 )
 """The rooms, bottom to top. A file imports from its own room and from layers below it. CONTRIBUTING.md shows this."""

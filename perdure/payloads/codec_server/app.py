@@ -32,9 +32,8 @@ from ...errors import ConfigurationError
 from ...redaction import get_logger
 from ..converter import own_budget
 from ..encryption import EncryptionError
+from . import TOKEN_VARIABLE
 
-TOKEN_VARIABLE = "PERDURE_CODEC_TOKEN"
-"""The environment variable with the token that requests must bring."""
 Authorize = Callable[[Mapping[str, str], str], Any]
 """Is given the request's headers, whose names are in lower case, and the namespace; true lets the request in."""
 
@@ -254,12 +253,12 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
-    """Provide the URL at which the application is served; port 0 is any free one.
+async def serve(app: Starlette, host: str, port: int, *, what: str = "The codec server") -> AsyncIterator[str]:
+    """Provide the URL at which the application is served; port 0 is any free one. `what` is it, in errors.
 
     Raises `ConfigurationError` when the port can't be had.
     """
-    listening = _listen(host, port)
+    listening = _listen(host, port, what)
     config = uvicorn.Config(
         app,
         log_level="error",
@@ -278,7 +277,7 @@ async def serve(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
         await task
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, what: str) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family)
@@ -286,7 +285,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         raise ConfigurationError(
-            f"The codec server can't listen at {host}:{port} ({error.strerror}). Expected a free port of this machine: "
+            f"{what} can't listen at {host}:{port} ({error.strerror}). Expected a free port of this machine: "
             "give another --port or --host"
         ) from error
     listening.listen()

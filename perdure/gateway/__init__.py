@@ -1,0 +1,1 @@
+"""Serves agents over HTTP, in the protocols that programs speak (`perdure docs gateway`)."""

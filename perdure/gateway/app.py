@@ -1,0 +1,104 @@
+"""The HTTP application: dialects, health, and what holds of every request."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from importlib.metadata import entry_points
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..errors import ConfigurationError
+from .gateway import Gateway
+from .openai_chat import ChatCompletions
+from .own import OwnDialect
+from .problems import HttpProblem
+
+ENTRY_POINT_GROUP = "perdure.dialects"
+"""An installed package adds a dialect by an entry point of this group: a class without arguments."""
+
+
+class Dialect(Protocol):
+    """One protocol that programs speak."""
+
+    name: str
+
+    def routes(self, gateway: Gateway) -> Sequence[BaseRoute]:
+        """Return what it answers to. Each route asks `gateway.identify` who asks."""
+
+
+def dialects() -> list[Dialect]:
+    """Return perdure's own dialects and those of installed packages. Raises `ConfigurationError` for a broken one."""
+    found: list[Dialect] = [OwnDialect(), ChatCompletions()]
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            found.append(entry_point.load()())
+        except Exception as error:
+            raise ConfigurationError(
+                f"The dialect {entry_point.name!r} ({entry_point.value}) fails: {error}"
+            ) from error
+    return found
+
+
+def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: Collection[str] = ()) -> Starlette:
+    """Return the application.
+
+    `hosts` are the names by which it may be called; pages of `origins` may ask from a browser, and no others.
+    """
+
+    async def live(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def ready(request: Request) -> Response:
+        try:
+            is_ready = await gateway.client.service_client.check_health()
+        except Exception as error:  # Whatever the connection raises: it does not take requests.
+            return JSONResponse({"status": "away", "why": str(error)}, status_code=503)
+        return JSONResponse({"status": "ok"} if is_ready else {"status": "away"}, status_code=200 if is_ready else 503)
+
+    routes: list[BaseRoute] = [Route("/health/live", live), Route("/health/ready", ready)]
+    for dialect in dialects():
+        routes += dialect.routes(gateway)
+    middleware = [
+        Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+        Middleware(_OwnPages, origins=frozenset(origins)),
+    ]
+    if origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(origins),
+                allow_methods=["GET", "POST", "DELETE"],
+                allow_headers=["*"],
+                expose_headers=["Location"],
+            )
+        )
+    return Starlette(routes=routes, middleware=middleware)
+
+
+class _OwnPages:
+    """Refuses what a page of another origin asks: a browser sends some requests without asking first."""
+
+    def __init__(self, app: ASGIApp, origins: frozenset[str]) -> None:
+        self._app = app
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            origin = headers.get("origin")
+            if origin and origin not in self._origins and urlsplit(origin).netloc != headers.get("host"):
+                refused = HttpProblem(403, "origin", f"pages of {origin!r} may not ask here: allow them by --origin")
+                body = refused.body.model_dump(mode="json")
+                await JSONResponse(body, status_code=403, media_type="application/problem+json")(scope, receive, send)
+                return
+        await self._app(scope, receive, send)

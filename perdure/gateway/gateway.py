@@ -1,0 +1,247 @@
+"""What all dialects stand on: the agents that are offered, who may reach which run, starts that count once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..agents import Agent
+from ..client import RunHandle, Session, session, start_run
+from ..client.starting import StartOptions
+from ..errors import ConfigurationError
+from ..events import RunEvent
+from ..messages import Message
+from ..options import RunOptions
+from ..payloads.converter import with_converter
+from ..prompty.load import load
+from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
+from ..protocol.search_attributes import TENANT, quote
+from .identity import Authenticator, Identity, identity_of
+from .problems import HttpProblem
+from .watching import Watching
+
+MEMO = "gateway"
+"""The name in a run's memo of what the request was that has started it."""
+
+
+@dataclass(frozen=True)
+class OfferedAgent:
+    """One agent that the gateway has for those who ask."""
+
+    name: str
+    agent: Agent
+    path: Path
+
+
+def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
+    """Load the agents; each is offered by its file's name, without the ending.
+
+    Raises what `load` raises, and `ConfigurationError` for two of one name.
+    """
+    offers: dict[str, OfferedAgent] = {}
+    for path in paths:
+        name = path.name.removesuffix(".prompty")
+        if name in offers:
+            raise ConfigurationError(
+                f"{str(path)!r} and {str(offers[name].path)!r} would both be offered as {name!r}: rename one of them"
+            )
+        offers[name] = OfferedAgent(name, load(path), path)
+    if not offers:
+        raise ConfigurationError("a gateway without agents has nothing to offer: name at least one .prompty file")
+    return offers
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run that who asks may reach."""
+
+    handle: RunHandle
+    first_run_id: str
+    described: WorkflowExecutionDescription
+
+    @property
+    def id(self) -> str:
+        """The workflow id."""
+        return self.handle.id
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over."""
+        return self.described.close_time is not None
+
+
+@dataclass
+class Gateway:
+    """Agents, a Temporal client, and who may ask."""
+
+    client: Client
+    offers: Mapping[str, OfferedAgent]
+    task_queue: str = "perdure"
+    authenticators: Sequence[Authenticator] = ()
+    answers_tasks: bool = False
+    """Whether the agent's model is called for what front ends ask beside the conversation, such as titles."""
+    stream_after: int | None = None
+    """From how many characters on a text is streamed that may precede tool calls (§9.3); None for not at all."""
+    watching: Watching = field(default_factory=Watching)
+
+    def __post_init__(self) -> None:
+        self.client = with_converter(self.client)
+
+    async def identify(self, request: Request) -> Identity:
+        """Return who asks. Raises `HttpProblem`."""
+        return await identity_of(request.headers, self.authenticators)
+
+    def offer(self, name: str) -> OfferedAgent:
+        """Return the agent of that name. Raises `HttpProblem`."""
+        if name not in self.offers:
+            raise HttpProblem(
+                404, "unknown_agent", f"There is no agent {name!r} here: expected {', '.join(self.offers)}"
+            )
+        return self.offers[name]
+
+    async def start(
+        self,
+        identity: Identity,
+        offer: OfferedAgent,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        messages: Sequence[Message] | None = None,
+        key: str = "",
+        id: str = "",
+        options: RunOptions | None = None,
+        origin: str,
+    ) -> tuple[RunHandle, bool]:
+        """Start a run; returns its handle, and whether it has been started now.
+
+        What comes again under the same `key` is one run. `origin` names the protocol (`PerdureOrigin`). Raises
+        `HttpProblem` for another request under the key, and what `start_run` raises.
+        """
+        asked = [offer.name, dict(inputs or {}), [each.model_dump(mode="json") for each in messages or ()]]
+        digest = digest_of([*asked, options.model_dump(mode="json", exclude_unset=True) if options else None])
+        memo = {MEMO: {"request": digest, "by": identity.name}}
+        start: StartOptions = {"tenant": identity.tenant, "memo": memo, "origin": origin}
+        if key:
+            id = id or f"{offer.name}-{digest_of([identity.tenant, key])}"
+            start["id_reuse_policy"] = WorkflowIDReusePolicy.REJECT_DUPLICATE
+        try:
+            run = await start_run(
+                self.client,
+                offer.agent,
+                inputs,
+                messages=messages,
+                task_queue=self.task_queue,
+                id=scoped(identity, id) if id else None,
+                options=options,
+                **start,
+            )
+        except WorkflowAlreadyStartedError as error:
+            if not key:
+                raise
+            found = await self.run(identity, error.workflow_id)
+            if (await found.described.memo_value(MEMO, {})).get("request") != digest:
+                raise HttpProblem(
+                    409, "key_reused", f"The key {key!r} stands for another request already: give a new one"
+                ) from error
+            return found.handle, False
+        return run, True
+
+    async def run(self, identity: Identity, id: str) -> FoundRun:
+        """Return the run of that id. Raises `HttpProblem` where there is none, and where it is another tenant's."""
+        for each in dict.fromkeys([id, scoped(identity, id)]):
+            described = await self._described(each)
+            if described and described.workflow_type == WORKFLOW and may_reach(identity, described):
+                first = described.raw_description.workflow_execution_info.first_run_id or described.run_id
+                return FoundRun(RunHandle(self.client, each, origin=first), first, described)
+        raise HttpProblem(404, "not_found", f"There is no run {id!r}")
+
+    async def _described(self, id: str) -> WorkflowExecutionDescription | None:
+        try:
+            return await self.client.get_workflow_handle(id).describe()
+        except RPCError as error:
+            if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
+                return None
+            raise
+
+    async def session(self, identity: Identity, id: str, offer: OfferedAgent | None = None) -> Session:
+        """Return the session of that id; one that there is not is begun by its first message, where `offer` is given.
+
+        Raises `HttpProblem` where there is none and none can begin, and where it is another tenant's.
+        """
+        for each in dict.fromkeys([scoped(identity, id), id]):
+            described = await self._described(each)
+            if described and described.workflow_type == SESSION_WORKFLOW and may_reach(identity, described):
+                return self._session(identity, each, offer)
+        if offer is None:
+            raise HttpProblem(404, "not_found", f"There is no session {id!r}")
+        new = scoped(identity, id)
+        if await self._described(new) is not None:
+            raise HttpProblem(409, "id_in_use", f"The id {id!r} is not free: give the session another one")
+        return self._session(identity, new, offer)
+
+    def _session(self, identity: Identity, id: str, offer: OfferedAgent | None) -> Session:
+        return session(
+            self.client,
+            offer.agent if offer else None,
+            id,
+            task_queue=self.task_queue,
+            tenant=identity.tenant,
+            user=identity.name,
+        )
+
+    def stream(self, run: FoundRun, after: int | str = 0, *, children: bool = False) -> AsyncGenerator[RunEvent, None]:
+        """Yield the run's events after a position, as `RunHandle.stream` does; readers of one run share it."""
+        return self.watching.stream(run.handle, run.first_run_id, after, children=children)
+
+    async def list(
+        self, identity: Identity, conditions: Sequence[str] = (), *, limit: int = 100, workflow: str = WORKFLOW
+    ) -> list[WorkflowExecution]:
+        """Return the newest runs that who asks may reach; `conditions` are of Temporal's list filters."""
+        own = [f"{TENANT.name} = {quote(identity.tenant)}"] if identity.tenant is not None else []
+        query = " AND ".join([f"WorkflowType = '{workflow}'", "ExecutionStatus != 'ContinuedAsNew'", *own, *conditions])
+        return [each async for each in self.client.list_workflows(query, limit=limit)]
+
+    async def require_tenants(self) -> None:
+        """Raises `ConfigurationError` where the server can't tell tenants apart."""
+        try:
+            await self.client.count_workflows(f"{TENANT.name} = 'none'")
+        except RPCError as error:
+            if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+                raise
+            raise ConfigurationError(
+                f"The namespace {self.client.namespace!r} does not know the search attribute {TENANT.name}, by which "
+                "the runs of a tenant are told from those of others. Register it: perdure setup"
+            ) from error
+
+
+def may_reach(identity: Identity, run: WorkflowExecution) -> bool:
+    """Return whether the run is of the tenant of who asks, or who asks is of none."""
+    return identity.tenant is None or run.typed_search_attributes.get(TENANT) == identity.tenant
+
+
+def scoped(identity: Identity, id: str) -> str:
+    """Return an id that a client has chosen, so that those of two tenants never meet."""
+    if identity.tenant is None or id.startswith(f"{identity.tenant}:"):
+        return id
+    return f"{identity.tenant}:{id}"
+
+
+def digest_of(value: Any) -> str:
+    """Return what is equal for equal JSON values, as 32 hexadecimal digits."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def moment(time: datetime | None) -> str | None:
+    """Return a time as ISO 8601; None for none."""
+    return time.isoformat(timespec="milliseconds") if time else None

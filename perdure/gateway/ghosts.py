@@ -1,0 +1,61 @@
+"""What chat front ends ask beside the conversation: titles, tags, follow-ups. It is answered without a run of tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+TASK_HEADER = "x-perdure-task"
+"""Names the task of a request that is no turn; a front end that can set headers fills it (Open WebUI: `{{TASK}}`)."""
+
+_OPEN_WEBUI = "### Task:"
+_IS_REAL = "Respond to the user query using the provided context"
+"""The second line of a turn with files, which begins like a task."""
+_TASKS = {
+    "Generate a concise title summarizing": ("title", {"title": ""}),
+    "Generate 1-3 broad tags categorizing": ("tags", {"tags": []}),
+    "Predict 3-5 useful messages": ("follow_ups", {"follow_ups": []}),
+    "Suggest 3-5 relevant follow-up questions": ("follow_ups", {"follow_ups": []}),
+    "Analyze the chat history to determine the necessity of generating search queries": ("queries", {"queries": []}),
+    "You are an autocompletion system": ("autocompletion", {"text": ""}),
+    "Generate a detailed prompt for am image generation task": ("image_prompt", {"prompt": ""}),
+}
+"""The beginning of a line that says what the task is → its name, and the answer that says nothing."""
+_COMPACTION = "Summarize the conversation history that will be compacted"
+_PLAIN = {
+    "Your task is to reflect the speaker's likely facial expression": "emoji",
+    "Provide a concise, 5-word-or-less title for the conversation": "title",
+    "Analyze this conversation and provide:": "title",
+}
+"""Texts of front ends without the mark, and of LibreChat."""
+NEEDS_A_MODEL = frozenset({"compaction"})
+"""Tasks whose answer the conversation goes on with: to say nothing would lose it."""
+
+
+def task_of(headers: Mapping[str, str], messages: int, text: str) -> str | None:
+    """Return the name of the task that a request is; None for a turn of a conversation.
+
+    `messages` is how many the request has, and `text` is what its last user message says.
+    """
+    if TASK_HEADER in headers:
+        return headers[TASK_HEADER].strip() or None
+    lines = [line.strip() for line in text.strip()[:4000].splitlines()]
+    if messages > 2 or not lines or any(line.startswith(_IS_REAL) for line in lines[:3]):
+        return None
+    marks = {begin: name for begin, (name, _) in _TASKS.items()} | {_COMPACTION: "compaction"}
+    if lines[0].startswith(_OPEN_WEBUI) and (name := _named_by(marks, lines[:12])):
+        return name
+    return _named_by(_PLAIN, lines[:1])
+
+
+def _named_by(marks: Mapping[str, str], lines: Sequence[str]) -> str | None:
+    """Return the name of the first mark with which one of the lines begins."""
+    return next((name for line in lines for begin, name in marks.items() if line.startswith(begin)), None)
+
+
+def empty_answer(task: str) -> str:
+    """Return the answer to a task that says nothing."""
+    for name, answer in _TASKS.values():
+        if task in (name, f"{name}_generation"):
+            return json.dumps(answer)
+    return ""

@@ -1,0 +1,295 @@
+"""OpenAI's Chat Completions: agents as models, for every program that has an address and a key to fill in."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from ..client import RunHandle, Session
+from ..client.callers import AnswerText, held_back_characters
+from ..client.sessions.session import instructions
+from ..errors import RunError, RunNotFound
+from ..events import TERMINAL_EVENTS, RunEvent
+from ..messages import Message, TextPart, Usage
+from ..options import RunOptions
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
+from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
+from .identity import Identity
+from .openai_wire import (
+    BadParameter,
+    ChatMessage,
+    ChatRequest,
+    error_body,
+    error_response,
+    message_of,
+    request_in,
+    status_of,
+    usage_body,
+)
+from .operations import json_body, problem_of_request
+from .problems import HttpProblem
+from .sse import event_stream, frame, paced
+
+ORIGIN_NAME = "gateway:openai"
+"""`PerdureOrigin` of runs that are started here."""
+SESSION_HEADERS = ("x-perdure-session", "x-openwebui-chat-id")
+"""Name the session that a request is a turn of."""
+MESSAGE_HEADERS = ("idempotency-key", "x-perdure-message")
+"""Name a request: what comes again under one of them counts once."""
+RETRY_HEADER = "x-stainless-retry-count"
+"""By which OpenAI's own clients say that a request comes again; they send no key."""
+RETRY_MINUTES = 15
+"""A request that comes again belongs to a run that was started within so many minutes."""
+
+
+class ChatCompletions:
+    """`/v1/chat/completions` and `/v1/models`."""
+
+    name = "openai-chat"
+
+    def routes(self, gateway: Gateway) -> list[BaseRoute]:
+        """Return what it answers to."""
+
+        async def complete(request: Request) -> Response:
+            try:
+                identity = await gateway.identify(request)
+                asked = request_in(await json_body(request))
+                return await _Completion(gateway, identity, request, asked).answer()
+            except Exception as error:
+                return error_response(error, request)
+
+        async def models(request: Request) -> Response:
+            try:
+                await gateway.identify(request)
+                if name := request.path_params.get("name"):
+                    return JSONResponse(_model(gateway.offer(name)))
+            except Exception as error:
+                return error_response(error, request)
+            return JSONResponse({"object": "list", "data": [_model(each) for each in gateway.offers.values()]})
+
+        return [
+            Route("/v1/chat/completions", complete, methods=["POST"]),
+            Route("/v1/models", models, methods=["GET"]),
+            Route("/v1/models/{name:path}", models, methods=["GET"]),
+        ]
+
+
+def _model(offer: OfferedAgent) -> dict[str, Any]:
+    created = int(offer.path.stat().st_mtime) if offer.path.exists() else 0
+    return {"id": offer.name, "object": "model", "created": created, "owned_by": "perdure"}
+
+
+def _first(headers: Mapping[str, str], names: Sequence[str]) -> str:
+    return next((value for name in names if (value := headers.get(name, "").strip())), "")
+
+
+class _Completion:
+    """One request."""
+
+    def __init__(self, gateway: Gateway, identity: Identity, request: Request, asked: ChatRequest) -> None:
+        self._gateway = gateway
+        self._identity = identity
+        self._request = request
+        self._asked = asked
+        self._offer = gateway.offer(asked.model)
+        self._shows_status = any(name.startswith("x-openwebui-") for name in request.headers)
+
+    async def answer(self) -> Response:
+        """Return the answer. Raises what a start raises."""
+        users = [each for each in self._asked.messages if each.role == "user"]
+        if not users:
+            raise BadParameter("messages", "messages: expected one of the role `user`")
+        task = task_of(self._request.headers, len(self._asked.messages), users[-1].text)
+        if task and not (self._gateway.answers_tasks or task in NEEDS_A_MODEL):
+            return self._told(empty_answer(task))
+        run = await (self._start_task() if task else self._start_turn(users))
+        found = await self._gateway.run(self._identity, run.id)
+        if self._asked.stream:
+            return event_stream(self._stream(found), headers={"x-perdure-run": found.id})
+        return await self._whole(found)
+
+    def _told(self, text: str) -> Response:
+        id, usage = f"chatcmpl-{digest_of([time.time_ns(), text])[:24]}", Usage()
+        if not self._asked.stream:
+            return JSONResponse(self._body(id, text, usage, "stop"))
+
+        async def frames() -> AsyncGenerator[bytes, None]:
+            yield self._chunk(id, {"role": "assistant", "content": text})
+            yield self._chunk(id, {}, finish="stop")
+            yield frame("[DONE]")
+
+        return event_stream(frames())
+
+    async def _start_task(self) -> RunHandle:
+        """Start one call of the agent's model, without tools and without its instructions."""
+        plain = self._offer.agent.model_copy(update={"tools": [], "inputs": [], "outputs": None})
+        offer = OfferedAgent(self._offer.name, plain, self._offer.path)
+        run, _ = await self._gateway.start(
+            self._identity,
+            offer,
+            messages=[message_of(each) for each in self._asked.messages],
+            options=RunOptions(stream=self._asked.stream, max_iterations=1),
+            origin=f"{ORIGIN_NAME}:task",
+        )
+        return run
+
+    async def _start_turn(self, users: Sequence[ChatMessage]) -> RunHandle:
+        headers = self._request.headers
+        key = _first(headers, MESSAGE_HEADERS)
+        session = _first(headers, SESSION_HEADERS)
+        if session and (run := await self._say(session, users, key)):
+            return run
+        messages = [*instructions(self._offer.agent, {}), *map(message_of, self._asked.messages)]
+        options = RunOptions(stream=True)
+        if key:
+            run, _ = await self._gateway.start(
+                self._identity, self._offer, messages=messages, key=key, options=options, origin=ORIGIN_NAME
+            )
+            return run
+        id = f"{self._offer.name}-{digest_of([self._identity.tenant, self._asked.model_dump(mode='json')])}"
+        if int(headers.get(RETRY_HEADER) or 0) > 0 and (again := await self._recent(id)):
+            return again
+        return await self._start_under(id, messages, options)
+
+    async def _recent(self, id: str) -> RunHandle | None:
+        """Return the run that an earlier try of this request has started, if there is one."""
+        try:
+            found = await self._gateway.run(self._identity, id)
+        except HttpProblem:
+            return None
+        is_recent = datetime.now(UTC) - found.described.start_time < timedelta(minutes=RETRY_MINUTES)
+        return found.handle if is_recent else None
+
+    async def _start_under(self, id: str, messages: Sequence[Message], options: RunOptions) -> RunHandle:
+        """Start under the id by which a retry finds it; where an equal request is under way, under another one."""
+        for each in (id, ""):
+            try:
+                run, _ = await self._gateway.start(
+                    self._identity, self._offer, messages=messages, id=each, options=options, origin=ORIGIN_NAME
+                )
+            except WorkflowAlreadyStartedError:
+                continue
+            return run
+        raise AssertionError("an id of its own is free")
+
+    async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle | None:
+        """Send the last user message to the session.
+
+        None where what was said before is not what the session knows: it was edited, or another answer is wanted.
+        """
+        session = await self._gateway.session(self._identity, id, self._offer)
+        said = [each.text for each in users]
+        known = await _said_in(session)
+        message = key or digest_of([id, said])
+        if known not in (said[:-1], said):
+            return None
+        if known == said and not key:
+            return None  # The same once more: another answer is wanted, or a retry without a key.
+        last = message_of(users[-1])
+        if any(not isinstance(part, TextPart) for part in last.parts):
+            return None  # Sessions take text.
+        return await session.send(last.text, while_busy="steer", message_id=message, by=self._identity.name)
+
+    async def _whole(self, found: FoundRun) -> Response:
+        try:
+            result = await found.handle.result()
+        except RunError as error:
+            raise HttpProblem(422, error.kind, str(error), headers={"x-perdure-run": found.id}) from error
+        text = result.output if isinstance(result.output, str) else json.dumps(result.output, ensure_ascii=False)
+        finish = "length" if result.is_incomplete else "stop"
+        body = self._body(_completion_id(found), text, result.usage, finish)
+        return JSONResponse(body, headers={"x-perdure-run": found.id})
+
+    async def _stream(self, found: FoundRun) -> AsyncGenerator[bytes, None]:
+        async with aclosing(paced(self._frames(found))) as frames:
+            async for each in frames:
+                yield each
+
+    async def _frames(self, found: FoundRun) -> AsyncGenerator[bytes, None]:
+        """Yield the chunks of the answer, and the error of a run that fails; then the end."""
+        id = _completion_id(found)
+        yield self._chunk(id, {"role": "assistant", "content": ""})
+        try:
+            async with aclosing(self._gateway.stream(found)) as events:
+                async for each in self._chunks(id, events):
+                    yield each
+        except Exception as error:
+            yield frame(json.dumps(error_body(problem_of_request(error, self._request))))
+        yield frame("[DONE]")
+
+    async def _chunks(self, id: str, events: AsyncGenerator[RunEvent, None]) -> AsyncGenerator[bytes, None]:
+        usage = Usage()
+        text = AnswerText(held_back_characters(self._offer.agent, self._gateway.stream_after, is_checked=False))
+        async for event in events:
+            if event.type == "llm_complete":
+                usage += Usage.model_validate(event.data["usage"])
+            if self._shows_status and (status := status_of(event)):
+                yield frame(json.dumps({"event": {"type": "status", "data": status}}))
+            if more := text.more(event):
+                yield self._chunk(id, {"content": more})
+            if event.type in TERMINAL_EVENTS:
+                yield self._end(id, event, usage)
+                return
+
+    def _end(self, id: str, event: RunEvent, usage: Usage) -> bytes:
+        if event.type != "done":
+            kind = event.data.get("kind", event.type)
+            message = event.data.get("message", "The run was cancelled")
+            return frame(json.dumps(error_body(HttpProblem(422, kind, message))))
+        end = self._chunk(id, {}, finish="stop")
+        return end + (self._chunk(id, None, usage=usage) if self._asked.with_usage else b"")
+
+    def _chunk(
+        self, id: str, delta: dict[str, Any] | None, *, finish: str | None = None, usage: Usage | None = None
+    ) -> bytes:
+        choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
+        chunk: dict[str, Any] = {
+            "id": id,
+            "object": "chat.completion.chunk",
+            "created": int(time.time()),
+            "model": self._asked.model,
+            "choices": choices,
+        }
+        if self._asked.with_usage:
+            chunk["usage"] = None if usage is None else usage_body(usage)
+        return frame(json.dumps(chunk, ensure_ascii=False))
+
+    def _body(self, id: str, text: str, usage: Usage, finish: str) -> dict[str, Any]:
+        return {
+            "id": id,
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": self._asked.model,
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": text, "refusal": None},
+                    "logprobs": None,
+                    "finish_reason": finish,
+                }
+            ],
+            "usage": usage_body(usage),
+        }
+
+
+async def _said_in(session: Session) -> list[str]:
+    """Return what users have said in a session; [] for one that has not begun."""
+    try:
+        messages = await session.messages()
+    except RunNotFound:
+        return []
+    return [each.text for each in messages if each.role == "user"]
+
+
+def _completion_id(found: FoundRun) -> str:
+    """Return an id that any gateway makes of this run."""
+    return f"chatcmpl-{digest_of([found.id, found.first_run_id])[:24]}"

@@ -1,0 +1,139 @@
+"""The wire of Chat Completions: requests as they come, messages, usage, errors and status lines as they go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from ..events import RunEvent
+from ..messages import ImagePart, Message, Part, TextPart, Usage
+from ..text import one_line
+from .operations import problem_of_request
+from .problems import HttpProblem
+
+
+class _Content(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    text: str | None = None
+    image_url: dict[str, Any] | None = None
+
+
+class ChatMessage(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    role: str
+    content: str | list[_Content] | None = None
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(each.text or "" for each in self.content or ())
+
+
+class _StreamOptions(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    include_usage: bool = False
+
+
+class ChatRequest(BaseModel):
+    """The fields that count; the others, such as `temperature`, are the agent's own affair."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    messages: list[ChatMessage] = Field(min_length=1)
+    stream: bool = False
+    stream_options: _StreamOptions | None = None
+    n: int | None = None
+
+    @property
+    def with_usage(self) -> bool:
+        """Whether the stream ends with the usage."""
+        return self.stream_options is not None and self.stream_options.include_usage
+
+
+def request_in(body: Any) -> ChatRequest:
+    """Read a request. Raises `HttpProblem` with the parameter that is wrong."""
+    try:
+        asked = ChatRequest.model_validate(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        parameter = ".".join(map(str, fault["loc"]))
+        raise BadParameter(parameter, f"{parameter}: {fault['msg']}") from error
+    if (asked.n or 1) != 1:
+        raise BadParameter("n", "n: an agent gives one answer")
+    return asked
+
+
+class BadParameter(HttpProblem):
+    """A parameter of a request that can't be."""
+
+    def __init__(self, parameter: str, message: str) -> None:
+        super().__init__(400, "invalid_request", message)
+        self.parameter = parameter
+
+
+def error_response(error: Exception, request: Request) -> JSONResponse:
+    """Return an error in OpenAI's form. What would fail again is not asked again."""
+    problem = problem_of_request(error, request)
+    headers = dict(problem.headers)
+    if problem.status not in (429, 503):
+        headers["x-should-retry"] = "false"
+    return JSONResponse(error_body(problem), status_code=problem.status, headers=headers)
+
+
+def error_body(problem: HttpProblem) -> dict[str, Any]:
+    """Return the body of an error in OpenAI's form."""
+    kind = "invalid_request_error" if 400 <= problem.status < 500 else "server_error"
+    parameter = problem.parameter if isinstance(problem, BadParameter) else None
+    return {"error": {"message": str(problem), "type": kind, "param": parameter, "code": problem.kind}}
+
+
+def message_of(given: ChatMessage) -> Message:
+    """Return a client's message; what it calls instructions is a user's word here: the agent has its own.
+
+    Raises `HttpProblem` for content that is neither text nor an image.
+    """
+    role = "assistant" if given.role == "assistant" else "user"
+    if given.content is None or isinstance(given.content, str):
+        return Message(role=role, parts=[TextPart(value=given.content or "")])
+    parts: list[Part] = []
+    for each in given.content:
+        if each.type == "text":
+            parts.append(TextPart(value=each.text or ""))
+        elif each.type == "image_url" and each.image_url and isinstance(each.image_url.get("url"), str):
+            parts.append(ImagePart(source=each.image_url["url"], detail=each.image_url.get("detail")))
+        else:
+            raise BadParameter("messages", f"messages: content of the type {each.type!r} is not taken here")
+    return Message(role=role, parts=parts)
+
+
+def usage_body(usage: Usage) -> dict[str, Any]:
+    """Return the usage in the form of Chat Completions."""
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_input_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+
+
+def status_of(event: RunEvent) -> dict[str, Any] | None:
+    """Return the status line that Open WebUI shows for an event; None for none."""
+    match event.type:
+        case "tool_call_start":
+            return {"description": f"{event.data['name']} …", "done": False}
+        case "tool_result":
+            return {"description": f"{event.data['name']}: {one_line(event.data['result'], 80)}", "done": True}
+        case "permission_requested":
+            return {"description": f"{event.data['name']} waits for a person", "done": False}
+    return None

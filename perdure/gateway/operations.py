@@ -1,0 +1,228 @@
+"""Operations of an HTTP API: declared once, as routes and as an OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from typing_extensions import TypeVar
+
+from .._version import __version__
+from ..redaction import get_logger
+from .gateway import Gateway
+from .identity import Identity
+from .problems import HttpProblem, ProblemBody, faults_in, problem_of
+
+logger = get_logger("perdure.gateway")
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""Of a request."""
+MAX_DEPTH = 200
+"""Of the JSON in a request."""
+
+
+class Nothing(BaseModel):
+    """No parameters, or no body."""
+
+
+Query = TypeVar("Query", bound=BaseModel, default=Nothing)
+Body = TypeVar("Body", bound=BaseModel, default=Nothing)
+
+
+@dataclass(frozen=True)
+class HttpCall(Generic[Query, Body]):
+    """One request of an operation, checked."""
+
+    gateway: Gateway
+    identity: Identity
+    request: Request
+    path: Mapping[str, str]
+    query: Query
+    body: Body
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What an address does."""
+
+    method: str
+    path: str
+    """With `{names}`; `{name:path}` takes slashes, too."""
+    name: str
+    """Its `operationId`."""
+    summary: str
+    handle: Callable[[HttpCall[Any, Any]], Awaitable[Response | BaseModel | Sequence[BaseModel]]]
+    query: type[BaseModel] = Nothing
+    body: type[BaseModel] = Nothing
+    answer: Any = Nothing
+    """A model, or `list[model]`; the form of what `handle` returns."""
+    status: int = 200
+    streams: bool = False
+    """Whether it answers with server-sent events to those who accept them."""
+    problems: tuple[int, ...] = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503)
+
+
+def route_of(operation: Endpoint, gateway: Gateway) -> Route:
+    """Return the route of an operation."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            identity = await gateway.identify(request)
+            path = dict(request.path_params)
+            query = operation.query.model_validate(dict(request.query_params))
+            body = operation.body.model_validate(await json_body(request)) if operation.body is not Nothing else None
+            done = await operation.handle(HttpCall(gateway, identity, request, path, query, body or Nothing()))
+        except Exception as error:
+            return problem_response(error, request)
+        return done if isinstance(done, Response) else JSONResponse(as_json(done), status_code=operation.status)
+
+    return Route(operation.path, answer, methods=[operation.method], name=operation.name)
+
+
+def as_json(value: BaseModel | Sequence[BaseModel]) -> Any:
+    """Return the JSON form of an answer."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True)
+    return [each.model_dump(mode="json", by_alias=True) for each in value]
+
+
+async def json_body(request: Request) -> Any:
+    """Return the JSON in a request's body; an empty object for none. Raises `HttpProblem`."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise HttpProblem(413, "too_large", f"a request has at most {MAX_BODY_BYTES:,} bytes")
+    if not body:
+        return {}
+    type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if type != "application/json":
+        raise HttpProblem(415, "media_type", f"expected a body of application/json, not {type or 'of no type'!r}")
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise HttpProblem(400, "no_json", f"the body is no JSON: {str(error)[:200]}") from error
+    if not isinstance(value, dict):
+        raise HttpProblem(422, "invalid", f"expected a JSON object, not {type_name(value)}")
+    if is_deeper(value, MAX_DEPTH):
+        raise HttpProblem(422, "invalid", f"the body is nested more than {MAX_DEPTH} levels deep")
+    return value
+
+
+def type_name(value: Any) -> str:
+    """Return what JSON calls a value of this type."""
+    names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def is_deeper(value: Any, depth: int) -> bool:
+    """Return whether lists and objects are nested more than so many levels deep."""
+    level: list[Any] = [value]
+    for _ in range(depth + 1):
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def problem_response(error: Exception, request: Request) -> JSONResponse:
+    """Return the answer to a request that has failed; what nobody has foreseen is logged, and told without words."""
+    problem = problem_of_request(error, request)
+    return JSONResponse(
+        problem.body.model_dump(mode="json"),
+        status_code=problem.status,
+        headers=problem.headers,
+        media_type="application/problem+json",
+    )
+
+
+def problem_of_request(error: Exception, request: Request) -> HttpProblem:
+    """Return the problem that an error is; of one that nobody has foreseen the log has all, and the answer nothing."""
+    if isinstance(error, ValidationError):
+        return HttpProblem(422, "invalid", faults_in(error))
+    if problem := problem_of(error):
+        return problem
+    logger.error("%s %s has failed", request.method, request.url.path, exc_info=error)
+    return HttpProblem(500, "internal", "The gateway has failed; its log says how")
+
+
+def openapi_document(operations: Iterable[Endpoint], *, title: str) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of these operations."""
+    listed = list(operations)
+    models = {model for each in listed for model in (each.body, _model_of(each.answer), ProblemBody)} - {Nothing}
+    modes = [(model, mode) for model in sorted(models, key=lambda it: it.__name__) for mode in ("validation",)]
+    _, definitions = models_json_schema(modes, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    paths: dict[str, dict[str, Any]] = {}
+    for each in listed:
+        path = re.sub(r":path}", "}", each.path)
+        paths.setdefault(path, {})[each.method.lower()] = _described(each)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": __version__},
+        "paths": paths,
+        "components": {
+            "schemas": definitions.get("$defs", {}),
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"bearer": []}, {}],
+    }
+
+
+def _described(operation: Endpoint) -> dict[str, Any]:
+    content: dict[str, Any] = {"application/json": {"schema": _schema_of(operation.answer)}}
+    if operation.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
+        "responses": {
+            str(operation.status): {"description": "Done", "content": content},
+            **{str(each): {"description": "Problem", "content": problem} for each in operation.problems},
+        },
+    }
+    if operation.body is not Nothing:
+        schema = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return described
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    names = re.findall(r"{(\w+)(?::path)?}", path)
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _query_parameters(model: type[BaseModel]) -> list[dict[str, Any]]:
+    schema = model.model_json_schema()
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": each}
+        for name, each in schema.get("properties", {}).items()
+    ]
+
+
+def _model_of(answer: Any) -> type[BaseModel]:
+    inner = getattr(answer, "__args__", None)
+    model: type[BaseModel] = inner[0] if inner else answer
+    return model
+
+
+def _schema_of(answer: Any) -> dict[str, Any]:
+    reference = {"$ref": f"#/components/schemas/{_model_of(answer).__name__}"}
+    if _model_of(answer) is Nothing:
+        return {}
+    return {"type": "array", "items": reference} if getattr(answer, "__args__", None) else reference

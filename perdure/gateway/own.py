@@ -1,0 +1,366 @@
+"""perdure's own API: runs, their events, what waits for a person, sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from temporalio.client import WorkflowExecution
+
+from ..client import RunHandle
+from ..errors import RunError
+from ..events import TERMINAL_EVENTS, RunEvent, as_changes
+from ..messages import Message
+from ..options import RunOptions
+from ..protocol.names import SESSION_WORKFLOW
+from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT, quote
+from ..protocol.session import SessionStatus
+from .gateway import FoundRun, Gateway, OfferedAgent, moment, scoped
+from .operations import Endpoint, HttpCall, Nothing, openapi_document, problem_response, route_of
+from .own_types import (
+    AgentView,
+    AnswerBody,
+    ApproveBody,
+    CancelBody,
+    DenyBody,
+    EventsQuery,
+    EventView,
+    ForkBody,
+    LimitQuery,
+    RunOutcome,
+    RunsQuery,
+    RunSummary,
+    RunView,
+    SayBody,
+    SessionEventsQuery,
+    SessionView,
+    StartedRun,
+    StartRun,
+    SteerBody,
+    TakenMessage,
+    Waiting,
+    WaitQuery,
+    camel_case,
+)
+from .problems import HttpProblem
+from .sse import Resumable
+
+PREFIX = "/perdure"
+"""Where this API begins."""
+ORIGIN_NAME = "gateway"
+"""`PerdureOrigin` of its runs."""
+
+
+async def list_agents(call: HttpCall) -> list[AgentView]:
+    """The agents that this gateway offers."""
+    return [_agent_view(each) for each in call.gateway.offers.values()]
+
+
+def _agent_view(offer: OfferedAgent) -> AgentView:
+    inputs = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in offer.agent.inputs or ()]
+    return AgentView(name=offer.name, description=offer.agent.description, inputs=inputs)
+
+
+async def start(call: HttpCall[Nothing, StartRun]) -> Response:
+    """Start a run. Requests of one `Idempotency-Key` are one run."""
+    key = call.request.headers.get("idempotency-key", "")
+    run, is_new = await call.gateway.start(
+        call.identity,
+        call.gateway.offer(call.body.agent),
+        call.body.inputs,
+        key=key,
+        id=call.body.id or "",
+        options=RunOptions(stream=True),
+        origin=ORIGIN_NAME,
+    )
+    started = StartedRun(id=run.id, is_new=is_new)
+    return JSONResponse(
+        started.model_dump(by_alias=True), status_code=201, headers={"Location": f"{PREFIX}/runs/{run.id}"}
+    )
+
+
+_STATUS = {
+    "COMPLETED": "done",
+    "FAILED": "failed",
+    "CANCELED": "cancelled",
+    "TERMINATED": "terminated",
+    "TIMED_OUT": "timed_out",
+}
+_CONDITIONS = {
+    "running": "ExecutionStatus = 'Running'",
+    "waiting": f"ExecutionStatus = 'Running' AND {STATUS.name} = 'waiting'",
+    "done": "ExecutionStatus = 'Completed'",
+    "failed": "ExecutionStatus = 'Failed'",
+    "cancelled": "ExecutionStatus = 'Canceled'",
+    "terminated": "ExecutionStatus = 'Terminated'",
+    "timed_out": "ExecutionStatus = 'TimedOut'",
+}
+
+
+def summary_of(run: WorkflowExecution) -> dict[str, Any]:
+    """Return the fields of a `RunSummary`."""
+    attributes = run.typed_search_attributes
+    open_status = "waiting" if attributes.get(STATUS) == "waiting" else "running"
+    return {
+        "id": run.id,
+        "agent": attributes.get(AGENT),
+        "status": _STATUS.get(run.status.name if run.status else "", open_status),
+        "started": moment(run.start_time),
+        "closed": moment(run.close_time),
+        "tenant": attributes.get(TENANT),
+        "session": attributes.get(SESSION),
+        "origin": attributes.get(ORIGIN),
+        "cost_usd": attributes.get(COST),
+    }
+
+
+async def list_runs(call: HttpCall[RunsQuery]) -> list[RunSummary]:
+    """The newest runs."""
+    query = call.query
+    conditions = [_CONDITIONS[query.status]] if query.status else []
+    equal = ((AGENT, query.agent), (SESSION, query.session))
+    conditions += [f"{key.name} = {quote(value)}" for key, value in equal if value is not None]
+    found = await call.gateway.list(call.identity, conditions, limit=query.limit)
+    return [RunSummary(**summary_of(each)) for each in found]
+
+
+async def find(call: HttpCall[Any, Any]) -> FoundRun:
+    """Return the run that the path names. Raises `HttpProblem`."""
+    return await call.gateway.run(call.identity, call.path["id"])
+
+
+async def show_run(call: HttpCall) -> RunView:
+    """A run, and where it stands."""
+    found = await find(call)
+    return RunView(**summary_of(found.described), state=await found.handle.status())
+
+
+async def show_result(call: HttpCall[WaitQuery]) -> RunOutcome:
+    """The result of a run, for which the request waits up to `wait` seconds."""
+    found = await find(call)
+    try:
+        async with asyncio.timeout(None if found.has_ended else call.query.wait):
+            result = await found.handle.result()
+    except TimeoutError:
+        return RunOutcome(id=found.id, has_ended=False)
+    except RunError as error:
+        return RunOutcome(id=found.id, has_ended=True, error={"kind": error.kind, "message": str(error)})
+    return RunOutcome(
+        id=found.id,
+        has_ended=True,
+        output=result.output,
+        usage=result.usage,
+        cost_usd=result.cost_usd,
+        is_incomplete=result.is_incomplete,
+    )
+
+
+async def show_messages(call: HttpCall) -> list[Message]:
+    """The conversation of a run."""
+    return await (await find(call)).handle.messages()
+
+
+async def show_trace(call: HttpCall) -> Response:
+    """The trace of a run, in OTLP's JSON form."""
+    from ..trace.otlp import to_otlp_json  # OpenTelemetry, which only this needs
+
+    return JSONResponse(to_otlp_json(await (await find(call)).handle.trace()))
+
+
+async def show_events(call: HttpCall[EventsQuery]) -> Response:
+    """The events of a run: as a list, or as they come, for those who accept server-sent events."""
+    found = await find(call)
+    after = call.request.headers.get("last-event-id") or call.query.after
+    if not accepts_stream(call.request):
+        past = await found.handle.events(after, children=call.query.children)
+        return JSONResponse([as_changes(each) for each in past])
+    events = call.gateway.stream(found, after, children=call.query.children)
+    return Resumable(events, after, _ends).answer()
+
+
+def _ends(event: RunEvent) -> bool:
+    return event.type in TERMINAL_EVENTS and event.run_id is None
+
+
+def accepts_stream(request: Request) -> bool:
+    """Return whether who asks wants server-sent events."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+async def steer(call: HttpCall[Nothing, SteerBody]) -> Nothing:
+    """Send a message to a run."""
+    await (await find_open(call)).handle.steer(call.body.text, by=call.identity.name)
+    return Nothing()
+
+
+async def find_open(call: HttpCall[Any, Any]) -> FoundRun:
+    """Return the run that the path names. Raises `HttpProblem` for one that has ended."""
+    found = await find(call)
+    if found.has_ended:
+        raise HttpProblem(409, "ended", f"The run {found.id!r} has ended")
+    return found
+
+
+async def cancel(call: HttpCall[Nothing, CancelBody]) -> Nothing:
+    """Cancel a run; one that has ended stays as it is."""
+    await (await find(call)).handle.cancel(call.body.reason)
+    return Nothing()
+
+
+async def approve(call: HttpCall[Nothing, ApproveBody]) -> Nothing:
+    """Let a waiting tool call be executed."""
+    body, found = call.body, await find(call)
+    await found.handle.approve(body.call_id, digest=body.digest, arguments=body.arguments, by=call.identity.name)
+    return Nothing()
+
+
+async def deny(call: HttpCall[Nothing, DenyBody]) -> Nothing:
+    """Refuse a waiting tool call, or to answer a question."""
+    body, found = call.body, await find(call)
+    await found.handle.deny(body.call_id, body.reason, digest=body.digest, by=call.identity.name)
+    return Nothing()
+
+
+async def answer(call: HttpCall[Nothing, AnswerBody]) -> Nothing:
+    """Answer a question of a run's model."""
+    body, found = call.body, await find(call)
+    await found.handle.answer(body.call_id, body.text, digest=body.digest, by=call.identity.name)
+    return Nothing()
+
+
+async def fork(call: HttpCall[Nothing, ForkBody]) -> StartedRun:
+    """Start a new run with the conversation of this one, as it stood before an iteration."""
+    found, body = await find(call), call.body
+    forked = await found.handle.fork(body.at, steer=body.steer, id=body.id and scoped(call.identity, body.id))
+    return StartedRun(id=forked.id, is_new=True)
+
+
+AT_ONCE = 20
+"""So many runs are asked at the same time what waits in them."""
+
+
+async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
+    """What waits for a person, in the newest runs that wait."""
+    runs = await call.gateway.list(call.identity, [_CONDITIONS["waiting"]], limit=call.query.limit)
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(run: WorkflowExecution) -> list[Waiting]:
+        async with places:
+            status = await RunHandle(call.gateway.client, run.id).status()
+        agent = run.typed_search_attributes.get(AGENT)
+        # What waits in a called run is listed with that run.
+        return [Waiting(run_id=run.id, agent=agent, call=each) for each in status.pending_approvals if not each.run_id]
+
+    return [each for found in await asyncio.gather(*map(ask, runs)) for each in found]
+
+
+async def say(call: HttpCall[Nothing, SayBody]) -> TakenMessage:
+    """Say something in a session, which begins with it if there is none of that id."""
+    body = call.body
+    offer = call.gateway.offer(body.agent) if body.agent else None
+    session = await call.gateway.session(call.identity, call.path["id"], offer)
+    run = await session.send(body.text, while_busy=body.while_busy, message_id=body.message_id, by=call.identity.name)
+    return TakenMessage(session=session.id, run=run.id)
+
+
+async def list_sessions(call: HttpCall[LimitQuery]) -> list[SessionView]:
+    """The newest sessions."""
+    found = await call.gateway.list(call.identity, limit=call.query.limit, workflow=SESSION_WORKFLOW)
+    return [
+        SessionView(
+            id=each.id,
+            agent=each.typed_search_attributes.get(AGENT),
+            started=moment(each.start_time),
+            closed=moment(each.close_time),
+            tenant=each.typed_search_attributes.get(TENANT),
+        )
+        for each in found
+    ]
+
+
+async def show_session(call: HttpCall) -> SessionStatus:
+    """Where a session stands."""
+    return await (await call.gateway.session(call.identity, call.path["id"])).status()
+
+
+async def show_session_messages(call: HttpCall) -> list[Message]:
+    """The conversation of a session."""
+    return await (await call.gateway.session(call.identity, call.path["id"])).messages()
+
+
+async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
+    """The events of a session's runs as they come, as server-sent events, until it ends."""
+    session = await call.gateway.session(call.identity, call.path["id"])
+    await session.status()
+    after = call.request.headers.get("last-event-id") or call.query.after
+    events = cast(AsyncGenerator[RunEvent, None], session.stream(after))
+    return Resumable(events, after, lambda event: False).answer()
+
+
+async def close_session(call: HttpCall) -> Nothing:
+    """Let a session take no more messages, and end after what is under way."""
+    await (await call.gateway.session(call.identity, call.path["id"])).close()
+    return Nothing()
+
+
+async def cancel_session(call: HttpCall[Nothing, CancelBody]) -> Nothing:
+    """Cancel the run under way, and end the session."""
+    await (await call.gateway.session(call.identity, call.path["id"])).cancel(call.body.reason)
+    return Nothing()
+
+
+_RUN, _SESSION = "/runs/{id:path}", "/sessions/{id:path}"
+
+
+def _operation(method: str, path: str, handle: Any, answer: Any = Nothing, **more: Any) -> Endpoint:
+    name = camel_case(handle.__name__)
+    return Endpoint(method, PREFIX + path, name, handle.__doc__.split("\n")[0], handle, answer=answer, **more)
+
+
+OPERATIONS = (
+    _operation("GET", "/agents", list_agents, list[AgentView]),
+    _operation("POST", "/runs", start, StartedRun, body=StartRun, status=201),
+    _operation("GET", "/runs", list_runs, list[RunSummary], query=RunsQuery),
+    _operation("GET", f"{_RUN}/result", show_result, RunOutcome, query=WaitQuery),
+    _operation("GET", f"{_RUN}/events", show_events, list[EventView], query=EventsQuery, streams=True),
+    _operation("GET", f"{_RUN}/messages", show_messages, list[Message]),
+    _operation("GET", f"{_RUN}/trace", show_trace),
+    _operation("POST", f"{_RUN}/steer", steer, body=SteerBody),
+    _operation("POST", f"{_RUN}/cancel", cancel, body=CancelBody),
+    _operation("POST", f"{_RUN}/approve", approve, body=ApproveBody),
+    _operation("POST", f"{_RUN}/deny", deny, body=DenyBody),
+    _operation("POST", f"{_RUN}/answer", answer, body=AnswerBody),
+    _operation("POST", f"{_RUN}/fork", fork, StartedRun, body=ForkBody, status=201),
+    _operation("GET", _RUN, show_run, RunView),
+    _operation("GET", "/approvals", list_approvals, list[Waiting], query=LimitQuery),
+    _operation("GET", "/sessions", list_sessions, list[SessionView], query=LimitQuery),
+    _operation("POST", f"{_SESSION}/messages", say, TakenMessage, body=SayBody),
+    _operation("GET", f"{_SESSION}/messages", show_session_messages, list[Message]),
+    _operation("GET", f"{_SESSION}/events", show_session_events, query=SessionEventsQuery, streams=True),
+    _operation("POST", f"{_SESSION}/close", close_session),
+    _operation("POST", f"{_SESSION}/cancel", cancel_session, body=CancelBody),
+    _operation("GET", _SESSION, show_session, SessionStatus),
+)
+
+
+class OwnDialect:
+    """perdure's own API."""
+
+    name = "perdure"
+
+    def routes(self, gateway: Gateway) -> list[BaseRoute]:
+        """Return what it answers to."""
+
+        async def describe(request: Request) -> Response:
+            try:
+                await gateway.identify(request)
+            except Exception as error:
+                return problem_response(error, request)
+            return JSONResponse(openapi_document(OPERATIONS, title="perdure"))
+
+        document = Route(f"{PREFIX}/openapi.json", describe, methods=["GET"])
+        return [document, *(route_of(each, gateway) for each in OPERATIONS)]

@@ -1,0 +1,229 @@
+"""What perdure's own API takes and answers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..messages import Usage
+from ..protocol.outcome import RunStatus
+from ..tool_calls import PendingApproval
+
+MAX_WAIT = 60.0
+"""Seconds that a request may wait for a result."""
+
+
+def camel_case(name: str) -> str:
+    """Return `a_name` as `aName`."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.title, others))
+
+
+class CamelCase(BaseModel):
+    """JSON names are in camelCase, as in `.prompty` files."""
+
+    model_config = ConfigDict(
+        alias_generator=camel_case,
+        populate_by_name=True,
+        extra="forbid",
+    )
+
+
+class AgentView(CamelCase):
+    """An agent that this gateway offers."""
+
+    name: str
+    description: str | None
+    inputs: list[dict[str, Any]]
+    """As the agent's file declares them."""
+
+
+class StartRun(CamelCase):
+    """A run that is to be started."""
+
+    agent: str
+    inputs: dict[str, Any] = {}
+    id: str | None = Field(default=None, min_length=1, max_length=200)
+    """The run's id; without one it is made from the agent's name."""
+
+
+class StartedRun(CamelCase):
+    """A run that has been started, by this request or by an earlier one of the same `Idempotency-Key`."""
+
+    id: str
+    is_new: bool
+
+
+class RunSummary(CamelCase):
+    """A run, as lists have it."""
+
+    id: str
+    agent: str | None
+    status: Literal["running", "waiting", "done", "failed", "cancelled", "terminated", "timed_out"]
+    started: str | None
+    closed: str | None
+    tenant: str | None
+    session: str | None
+    origin: str | None
+    cost_usd: float | None
+
+
+class RunView(RunSummary):
+    """A run, and where it stands."""
+
+    state: RunStatus
+
+
+class RunOutcome(CamelCase):
+    """How a run has ended, or that it has not."""
+
+    id: str
+    has_ended: bool
+    output: Any = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    is_incomplete: bool = False
+    error: dict[str, str] | None = None
+    """`kind` and `message` of a run that has ended without a result."""
+
+
+class EventView(BaseModel):
+    """An event (`perdure docs events`), with `operations` in place of messages."""
+
+    model_config = ConfigDict(extra="allow")
+
+    seq: int
+    type: str
+    iteration: int
+    position: str
+    data: dict[str, Any]
+
+
+class SteerBody(CamelCase):
+    """A message to a run."""
+
+    text: str = Field(min_length=1)
+
+
+class CancelBody(CamelCase):
+    """Why a run or a session is cancelled."""
+
+    reason: str = ""
+
+
+class CallBody(CamelCase):
+    """Which waiting call is meant."""
+
+    call_id: str
+    digest: str
+    """Of the call as it was looked at: `digest` of what waits."""
+
+
+class ApproveBody(CallBody):
+    """An approval, with other arguments if any are given."""
+
+    arguments: dict[str, Any] | None = None
+
+
+class DenyBody(CallBody):
+    """A denial, whose reason the model is told."""
+
+    reason: str = "denied"
+
+
+class AnswerBody(CallBody):
+    """The answer to a question."""
+
+    text: str = Field(min_length=1)
+
+
+class ForkBody(CamelCase):
+    """A fork of a run before an iteration."""
+
+    at: int = Field(ge=1)
+    steer: str | None = None
+    id: str | None = Field(default=None, min_length=1, max_length=200)
+
+
+class Waiting(CamelCase):
+    """What waits for a person in a run."""
+
+    run_id: str
+    agent: str | None
+    call: PendingApproval
+
+
+class SayBody(CamelCase):
+    """A message to a session."""
+
+    text: str = Field(min_length=1)
+    agent: str | None = None
+    """With whom a session begins, where there is none of the id yet."""
+    message_id: str | None = Field(default=None, min_length=1, max_length=200)
+    """What is sent again under it counts once."""
+    while_busy: Literal["steer", "queue", "reject"] | None = None
+
+
+class TakenMessage(CamelCase):
+    """The run that reads a message."""
+
+    session: str
+    run: str
+
+
+class SessionView(CamelCase):
+    """A session, as lists have it."""
+
+    id: str
+    agent: str | None
+    started: str | None
+    closed: str | None
+    tenant: str | None
+
+
+class RunsQuery(BaseModel):
+    """Which runs are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    agent: str | None = None
+    status: Literal["running", "waiting", "done", "failed", "cancelled", "terminated", "timed_out"] | None = None
+    session: str | None = None
+    limit: int = Field(default=50, ge=1, le=1000)
+
+
+class LimitQuery(BaseModel):
+    """How many are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: int = Field(default=50, ge=1, le=1000)
+
+
+class WaitQuery(BaseModel):
+    """How long to wait."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wait: float = Field(default=0.0, ge=0.0, le=MAX_WAIT)
+
+
+class EventsQuery(BaseModel):
+    """Which events are meant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: str = "0"
+    """The position of the last one that the reader has."""
+    children: bool = False
+    """Those of the runs that it calls, too."""
+
+
+class SessionEventsQuery(BaseModel):
+    """Which events are meant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: str = ""
+    """The position of the last one that the reader has."""

@@ -1,0 +1,89 @@
+"""What a request is answered with when it can't be done: a status, a kind for programs, and words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ValidationError
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..errors import (
+    ApprovalError,
+    ConfigurationError,
+    PayloadTooLargeError,
+    RunError,
+    RunNotFound,
+    SessionError,
+    UnknownCallError,
+)
+from ..text import fault_text
+
+
+class HttpProblem(Exception):
+    """A request that can't be done. Each dialect writes it in its own form."""
+
+    def __init__(self, status: int, kind: str, message: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """HTTP's."""
+        self.kind = kind
+        """For programs: one of the kinds that the page lists."""
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> ProblemBody:
+        """As RFC 9457 has it."""
+        return ProblemBody(status=self.status, kind=self.kind, detail=str(self))
+
+
+class ProblemBody(BaseModel):
+    """The body of an answer that is no success (RFC 9457)."""
+
+    status: int
+    """HTTP's."""
+    kind: str
+    """For programs."""
+    detail: str
+    """For people: what is wrong, what was expected, what to do."""
+
+
+_APPROVAL_STATUS = {"unknown": 404, "decided": 409, "stale": 409, "arguments": 422, "denied": 403, "unconfirmed": 503}
+_SESSION_STATUS = {"busy": 409, "closing": 409, "refused": 409, "ended": 409, "unconfirmed": 503}
+_RPC_STATUS = {RPCStatusCode.NOT_FOUND: 404, RPCStatusCode.RESOURCE_EXHAUSTED: 429}
+
+
+def problem_of(error: Exception) -> HttpProblem | None:
+    """Return the problem for an error of perdure's, or of Temporal's; None for one that nobody has foreseen."""
+    match error:
+        case HttpProblem():
+            return error
+        case RunNotFound() | UnknownCallError():
+            return HttpProblem(404, "not_found", str(error))
+        case ApprovalError():
+            return HttpProblem(_APPROVAL_STATUS.get(error.kind, 409), f"approval_{error.kind}", str(error))
+        case SessionError():
+            return HttpProblem(_SESSION_STATUS.get(error.kind, 409), f"session_{error.kind}", str(error))
+        case PayloadTooLargeError():
+            return HttpProblem(413, "too_large", str(error))
+        case RunError():
+            return HttpProblem(422, error.kind, str(error))
+        case WorkflowAlreadyStartedError():
+            return HttpProblem(
+                409, "id_in_use", f"A run of the id {error.workflow_id!r} is there already: give another id"
+            )
+        case ValidationError():
+            return HttpProblem(422, "invalid", faults_in(error))
+        case ConfigurationError():
+            return HttpProblem(500, "configuration", str(error))
+        case RPCError():
+            status = _RPC_STATUS.get(error.status, 503)
+            return HttpProblem(status, f"temporal_{error.status.name.lower()}", f"The Temporal server: {error.message}")
+        case ValueError() | TypeError():
+            return HttpProblem(422, "invalid", str(error))
+    return None
+
+
+def faults_in(error: ValidationError) -> str:
+    """Return what is wrong with a request, as one line."""
+    return "; ".join(fault_text(dict(each)) for each in error.errors(include_url=False))

@@ -1,0 +1,36 @@
+"""`perdure serve`: what it starts, says and refuses."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import openai
+
+from ..support.command_line import AGENT, Cli
+
+AGENTS = str(AGENT / "ages.prompty")
+
+
+async def test_one_command_has_it_all(embedded: Cli, tmp_path: Path) -> None:
+    """The embedded server, a worker with the tools, and what to paste into a client."""
+    file = tmp_path / "clerk.prompty"
+    file.write_text("---\nname: clerk\nmodel: gpt-x\n---\nsystem:\nBe brief.\n")
+    gateway = await embedded.start("serve", str(file), "--port", "0", "--json")
+    pasted = await gateway.says("OpenAI:")
+    url = pasted.partition('base_url="')[2].partition('"')[0]
+    async with openai.AsyncOpenAI(base_url=url, api_key="anything", max_retries=0) as client:
+        assert [each.id async for each in await client.models.list()] == ["clerk"]
+    assert (await gateway.finish(signal.SIGTERM)).code == 0
+
+
+async def test_what_would_be_open_to_all_is_refused(embedded: Cli) -> None:
+    refused = await embedded("serve", AGENTS, "--host", "0.0.0.0")
+    assert refused.code == 2
+    assert "Expected --tokens, --identify or --oidc-issuer with it" in refused.stderr
+    refused = await embedded("serve", AGENTS, "--oidc-issuer", "https://issuer.example")
+    assert refused.code == 2
+    assert "--oidc-issuer needs --oidc-audience" in refused.stderr
+    refused = await embedded("serve", AGENTS, AGENTS)
+    assert refused.code == 1
+    assert "would both be offered as 'ages'" in refused.stderr

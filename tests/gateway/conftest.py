@@ -1,0 +1,68 @@
+"""A gateway in this process, over a worker on a queue of its own; those who ask are real clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from perdure.agents import Agent
+from perdure.gateway.app import gateway_app
+from perdure.gateway.gateway import Gateway, OfferedAgent
+from perdure.gateway.identity import Authenticator, TokenFile
+from perdure.payloads.codec_server.app import serve
+
+from ..support.stage import Stage
+
+TOKENS = """
+tokens:
+  - {token: token-of-ann-at-acme, name: ann, tenant: acme, roles: [reviewer]}
+  - {token: token-of-bob-at-bolt, name: bob, tenant: bolt}
+  - {token: token-of-the-operator, name: olga}
+"""
+
+
+class Served:
+    """A gateway, where it is."""
+
+    def __init__(self, gateway: Gateway, url: str) -> None:
+        self.gateway = gateway
+        self.url = url
+
+    @asynccontextmanager
+    async def asking(self, token: str = "") -> AsyncIterator[httpx2.AsyncClient]:
+        """Somebody who asks perdure's own API."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with httpx2.AsyncClient(base_url=f"{self.url}/perdure", headers=headers, timeout=60) as http:
+            yield http
+
+
+Serve = Callable[..., Any]
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> TokenFile:
+    """Those of two tenants, and of somebody who is of none."""
+    file = tmp_path / "tokens.yaml"
+    file.write_text(TOKENS)
+    return TokenFile(file)
+
+
+@pytest.fixture
+def serve_agents(stage: Stage) -> Serve:
+    """Serves agents on the stage's queue, for as long as a block runs."""
+
+    @asynccontextmanager
+    async def serve_them(
+        *agents: Agent, known: Sequence[Authenticator] = (), tools: Any = (), **settings: Any
+    ) -> AsyncIterator[Served]:
+        offers = {agent.name: OfferedAgent(agent.name, agent, Path(f"{agent.name}.prompty")) for agent in agents}
+        gateway = Gateway(stage.client, offers, stage.task_queue, known, **settings)
+        async with stage.worker(tools), serve(gateway_app(gateway), "127.0.0.1", 0) as url:
+            yield Served(gateway, url)
+
+    return serve_them

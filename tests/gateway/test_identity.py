@@ -1,0 +1,153 @@
+"""Who asks, and what they reach."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from perdure.errors import ConfigurationError
+from perdure.gateway.identity import Function, Identity, OpenId, OpenIdSettings, TokenFile, identity_of
+from perdure.gateway.problems import HttpProblem
+from perdure.testing import ScriptedModel, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from .conftest import Serve
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def test_a_file_of_tokens_is_read_when_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "tokens.yaml"
+    monkeypatch.setenv("ANNS_TOKEN", "a secret of sixteen characters")
+    file.write_text("tokens:\n  - {token: '${env:ANNS_TOKEN}', name: ann, tenant: acme, roles: [r]}\n")
+    known = [TokenFile(file)]
+    assert await identity_of(bearer("a secret of sixteen characters"), known) == Identity("ann", "acme", frozenset("r"))
+    with pytest.raises(HttpProblem, match="Bearer"):
+        await identity_of(bearer("another"), known)
+    file.write_text("tokens: no list of tokens")
+    assert (await identity_of(bearer("a secret of sixteen characters"), known)).name == "ann", "what was right counts"
+    file.write_text("tokens:\n  - {token: another secret of ann, name: ann}\n")
+    with pytest.raises(HttpProblem):
+        await identity_of(bearer("a secret of sixteen characters"), known)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("tokens: []", "at least 1"),
+        ("tokens:\n  - {token: short, name: ann}", "has 5 characters"),
+        ("tokens:\n  - {name: ann}", "either `token` or `sha256`"),
+        ("tokens:\n  - {token: '${env:NOT_SET_HERE}', name: ann}", "the variable is not set"),
+        ("tokens: {", "can't be used"),
+    ],
+)
+def test_a_file_that_is_wrong_is_said_to_be(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "tokens.yaml").write_text(text)
+    with pytest.raises(ConfigurationError, match=why):
+        TokenFile(tmp_path / "tokens.yaml")
+
+
+async def test_a_function_of_ones_own() -> None:
+    def who(headers: object) -> object:
+        name = headers.get("x-user")  # type: ignore[attr-defined]
+        return {"name": name, "tenant": "acme"} if name else None
+
+    def broken(headers: object) -> None:
+        raise RuntimeError("no database")
+
+    assert await identity_of({"X-User": "ann"}, [Function(broken), Function(who)]) == Identity("ann", "acme")  # type: ignore[arg-type]
+    with pytest.raises(HttpProblem):
+        await identity_of({}, [Function(broken), Function(who)])  # type: ignore[arg-type]
+
+
+async def test_tokens_of_an_issuer(tmp_path: Path) -> None:
+    key, stranger = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
+    public = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True) | {"kid": "k1"}
+    (tmp_path / "keys.json").write_text(__import__("json").dumps({"keys": [public]}))
+    settings = OpenIdSettings(
+        "https://issuer.example", "perdure", str(tmp_path / "keys.json"), "email", "org.id", "org.roles"
+    )
+    claims = {
+        "iss": "https://issuer.example",
+        "aud": "perdure",
+        "exp": time.time() + 60,
+        "email": "ann@acme",
+        "org": {"id": "acme", "roles": ["reviewer"]},
+    }
+    known = [OpenId(settings)]
+
+    def token(signed_by: rsa.RSAPrivateKey = key, kid: str = "k1", **other: object) -> dict[str, str]:
+        return bearer(jwt.encode({**claims, **other}, signed_by, algorithm="RS256", headers={"kid": kid}))
+
+    assert await identity_of(token(), known) == Identity("ann@acme", "acme", frozenset({"reviewer"}))
+    unsigned = bearer(jwt.encode(claims, None, algorithm="none", headers={"kid": "k1"}))  # type: ignore[arg-type]
+    symmetric = bearer(jwt.encode(claims, "k" * 64, algorithm="HS256", headers={"kid": "k1"}))
+    wrong = [token(stranger), token(kid="k2"), token(exp=time.time() - 60), token(aud="other"), token(iss="other")]
+    for each in [*wrong, unsigned, symmetric]:
+        with pytest.raises(HttpProblem) as refused:
+            await identity_of(each, known)
+        assert refused.value.status == 401
+    with pytest.raises(HttpProblem, match="names no tenant"):
+        await identity_of(token(org={}), known)
+
+
+async def test_a_tenant_reaches_its_own_alone(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+    agent = scripted_agent(scripted([says("For acme.")] * 2), instructions="user:\nHi")
+    async with (
+        serve_agents(agent, known=[tokens]) as served,
+        served.asking("token-of-ann-at-acme") as ann,
+        served.asking("token-of-bob-at-bolt") as bob,
+        served.asking("token-of-the-operator") as olga,
+        served.asking() as nobody,
+    ):
+        chosen = served.gateway.task_queue
+        run = (await ann.post("/runs", json={"agent": "tested", "id": chosen})).json()["id"]
+        assert run == f"acme:{chosen}"
+        assert (await ann.get(f"/runs/{run}/result", params={"wait": 30})).json()["output"] == "For acme."
+        said = {"text": "Hi", "agent": "tested"}
+        talk = (await ann.post(f"/sessions/{chosen}-s/messages", json=said)).json()
+        assert talk == {"session": f"acme:{chosen}-s", "run": f"acme:{chosen}-s/1"}
+        call = {"callId": "c", "digest": "d"}
+        attempts = [
+            *(("GET", f"/runs/{id}{what}", None) for id in (run, talk["run"]) for what in READS),
+            *(("GET", f"/sessions/{talk['session']}{what}", None) for what in ("", "/messages", "/events")),
+            *(
+                ("POST", f"/runs/{id}/{what}", body)
+                for id in (run, talk["run"], f"{run}/../{run}", f"bolt:{run}")
+                for what, body in (
+                    ("steer", {"text": "x"}),
+                    ("cancel", {}),
+                    ("approve", call),
+                    ("deny", call),
+                    ("answer", {**call, "text": "x"}),
+                    ("fork", {"at": 1}),
+                )
+            ),
+            ("POST", f"/sessions/{talk['session']}/close", {}),
+            ("POST", f"/sessions/{talk['session']}/cancel", {}),
+            ("POST", f"/sessions/{talk['session']}/messages", {"text": "x"}),
+        ]
+        for asking in (bob, nobody):
+            for method, path, body in attempts:
+                answer = await asking.request(method, path, **({"json": body} if body is not None else {}))
+                assert answer.status_code == (404 if asking is bob else 401), (path, answer.text)
+                assert "acme." not in answer.text
+        listed = [each["id"] for each in (await bob.get("/runs", params={"limit": 1000})).json()]
+        assert run not in listed
+        assert {each["tenant"] for each in (await bob.get("/runs")).json()} <= {"bolt"}
+        assert (await olga.get(f"/runs/{run}")).json()["tenant"] == "acme"
+        own = (await bob.post("/runs", json={"agent": "tested", "id": chosen})).json()["id"]
+        assert own == f"bolt:{chosen}"
+
+
+READS = ("", "/result", "/events", "/messages", "/trace")

@@ -1,0 +1,136 @@
+"""Agents as models of OpenAI's Chat Completions, asked by OpenAI's own client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import httpx2
+import openai
+import pytest
+
+from perdure.gateway.ghosts import task_of
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from .conftest import Serve, Served
+
+Scripted = Callable[[Script], ScriptedModel]
+TEXT = " ".join(f"word{number}" for number in range(40))
+HI = [{"role": "user", "content": "Hi"}]
+
+
+def in_turn(*texts: str) -> Script:
+    """Each call has the next answer, whatever it says."""
+    left = list(texts)
+    return lambda request: says(left.pop(0))
+
+
+def echo(text: str = "") -> str:
+    return text
+
+
+@asynccontextmanager
+async def client_of(served: Served, key: str = "any", **more: object) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key=key, **more) as client:  # type: ignore[arg-type]
+        yield client
+
+
+async def test_whole_and_streamed(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([asks(call("echo", text="x")), says(TEXT)] * 2)
+    agent = scripted_agent(model, ["echo"], instructions="system:\nBe brief.")
+    async with serve_agents(agent, tools={"echo": echo}) as served, client_of(served) as client:
+        assert [each.id async for each in await client.models.list()] == ["tested"]
+        whole = await client.chat.completions.create(model="tested", messages=HI)
+        assert whole.choices[0].message.content == TEXT
+        assert whole.choices[0].finish_reason == "stop"
+        assert whole.usage is not None
+        assert whole.usage.total_tokens > 0
+        stream = await client.chat.completions.create(
+            model="tested", messages=HI, stream=True, stream_options={"include_usage": True}
+        )
+        chunks = [each async for each in stream]
+    assert "".join(each.choices[0].delta.content or "" for each in chunks if each.choices) == TEXT
+    assert chunks[-1].usage == whole.usage
+    assert {each.id for each in chunks} != {whole.id}
+    first = model.requests[0].body["messages"]
+    assert [each["role"] for each in first] == ["system", "user"]
+
+
+async def test_a_retry_starts_nothing_twice(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted(in_turn("One.", "Two.", "Three."))
+    async with serve_agents(scripted_agent(model)) as served, httpx2.AsyncClient(base_url=served.url) as http:
+
+        async def ask(**headers: str) -> str:
+            body = {"model": "tested", "messages": HI}
+            answer = await http.post("/v1/chat/completions", json=body, headers=headers, timeout=60)
+            text: str = answer.json()["choices"][0]["message"]["content"]
+            return text
+
+        assert await ask() == "One."
+        assert await ask(**{"x-stainless-retry-count": "1"}) == "One."
+        assert await ask() == "Two."
+        key = {"Idempotency-Key": served.gateway.task_queue}
+        assert await asyncio.gather(ask(**key), ask(**key)) == ["Three.", "Three."]
+    assert len(model.requests) == 3
+
+
+async def test_a_conversation_of_a_front_end_is_a_session(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted(in_turn("Hello.", "Fine.", "Another."))
+    async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
+        chat_id = served.gateway.task_queue
+        chat = {"X-OpenWebUI-Chat-Id": chat_id}
+        said = list(HI)
+        for text, expected in (("How are you?", "Hello."), ("", "Fine.")):
+            answer = await client.chat.completions.create(model="tested", messages=said, extra_headers=chat)
+            assert answer.choices[0].message.content == expected
+            said += [{"role": "assistant", "content": expected}, {"role": "user", "content": text}]
+        runs = [
+            each.id
+            async for each in served.gateway.client.list_workflows(f"WorkflowId = '{served.gateway.task_queue}/2'")
+        ]
+        assert runs == [f"{served.gateway.task_queue}/2"]
+        task = "### Task:\nGenerate a concise title summarizing the chat history."
+        title = await client.chat.completions.create(
+            model="tested", messages=[{"role": "user", "content": task}], extra_headers=chat
+        )
+        assert title.choices[0].message.content == '{"title": ""}'
+        assert len(model.requests) == 2
+        edited = [{"role": "user", "content": "Something else"}, said[1], {"role": "user", "content": "And now?"}]
+        other = await client.chat.completions.create(model="tested", messages=edited, extra_headers=chat)
+        assert other.choices[0].message.content == "Another."
+    assert [each["content"] for each in model.requests[-1].body["messages"]] == ["Something else", "Hello.", "And now?"]
+
+
+async def test_errors_are_the_clients_own(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([asks(call("echo", text="x"))] * 20)
+    agent = scripted_agent(model, ["echo"], metadata={"perdure": {"maxIterations": 2}})
+    async with serve_agents(agent, tools={"echo": echo}) as served, client_of(served, max_retries=2) as client:
+        with pytest.raises(openai.NotFoundError, match="There is no agent 'gpt-4o' here: expected tested"):
+            await client.chat.completions.create(model="gpt-4o", messages=HI)
+        with pytest.raises(openai.BadRequestError, match="n: an agent gives one answer"):
+            await client.chat.completions.create(model="tested", messages=HI, n=2)
+        with pytest.raises(openai.UnprocessableEntityError) as failed:
+            await client.chat.completions.create(model="tested", messages=HI)
+        assert failed.value.code == "max_iterations"
+        with pytest.raises(openai.APIError, match="iterations"):
+            async for _ in await client.chat.completions.create(model="tested", messages=HI, stream=True):
+                pass
+    assert len(model.requests) == 4, "what has failed is not tried again"
+
+
+@pytest.mark.parametrize(
+    ("headers", "text", "task"),
+    [
+        ({}, "### Task:\nGenerate 1-3 broad tags categorizing the main themes", "tags"),
+        ({}, "### Task:\nRespond to the user query using the provided context, incorporating inline citations", None),
+        ({}, "### Task: write my homework", None),
+        ({}, "Provide a concise, 5-word-or-less title for the conversation", "title"),
+        ({"x-perdure-task": ""}, "### Task:\nGenerate a concise title summarizing the chat history.", None),
+        ({"x-perdure-task": "title_generation"}, "anything", "title_generation"),
+    ],
+)
+def test_what_is_no_turn_is_recognised(headers: dict[str, str], text: str, task: str | None) -> None:
+    assert task_of(headers, 1, text) == task

@@ -1,0 +1,174 @@
+"""perdure's own API, asked over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx2
+import pytest
+from openapi_spec_validator import validate
+
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from .conftest import Serve, Served
+
+Scripted = Callable[[Script], ScriptedModel]
+Frame = tuple[str, str, Any]
+"""Event, id and data of a server-sent event."""
+TEXT = " ".join(f"word{number}" for number in range(60))
+PAY = {
+    "name": "pay",
+    "kind": "function",
+    "parameters": [{"name": "euros", "kind": "integer", "required": True}],
+    "perdure": {"approval": "always"},
+}
+JSON_TYPE = {"content-type": "application/json"}
+STREAM = {"Accept": "text/event-stream"}
+
+
+def pay(euros: int) -> str:
+    return f"paid {euros}"
+
+
+async def frames_of(answer: httpx2.Response) -> AsyncIterator[Frame]:
+    fields: dict[str, str] = {}
+    async for line in answer.aiter_lines():
+        if line and not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif fields and not line:
+            yield fields.get("event", ""), fields.get("id", ""), json.loads(fields["data"])
+            fields = {}
+
+
+async def read_stream(http: httpx2.AsyncClient, run: str, after: str = "0") -> list[Frame]:
+    async with http.stream("GET", f"/runs/{run}/events", params={"after": after}, headers=STREAM) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        return [each async for each in frames_of(answer)]
+
+
+def text_in(frames: list[Frame]) -> str:
+    return "".join(data["data"]["token"] for event, _, data in frames if event == "token")
+
+
+async def test_a_run_is_started_followed_and_read(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([says(TEXT, chunk_delay=0.02)])
+    async with serve_agents(scripted_agent(model, instructions="user:\nHi")) as served, served.asking() as http:
+        assert (await http.get("/agents")).json() == [{"name": "tested", "description": None, "inputs": []}]
+        key = {"Idempotency-Key": served.gateway.task_queue}
+        started = await http.post("/runs", json={"agent": "tested"}, headers=key)
+        assert started.status_code == 201, started.text
+        run = started.json()["id"]
+        seen = await asyncio.gather(*(read_stream(http, run) for _ in range(5)))
+        assert [text_in(each) for each in seen] == [TEXT] * 5
+        assert [[event for event, _, _ in each].count("done") for each in seen] == [1] * 5
+        middle = [id for event, id, _ in seen[0] if event == "token"][0]
+        rest = text_in(await read_stream(http, run, middle))
+        assert text_in(seen[0][: [id for _, id, _ in seen[0]].index(middle) + 1]) + rest == TEXT
+        again = await http.post("/runs", json={"agent": "tested"}, headers=key)
+        assert again.json() == {"id": run, "isNew": False}
+        other = await http.post("/runs", json={"agent": "tested", "inputs": {"a": 1}}, headers=key)
+        assert (other.status_code, other.json()["kind"]) == (409, "key_reused")
+        result = (await http.get(f"/runs/{run}/result")).json()
+        assert (result["hasEnded"], result["output"], result["error"]) == (True, TEXT, None)
+        view = (await http.get(f"/runs/{run}")).json()
+        assert (view["status"], view["state"]["status"], view["origin"]) == ("done", "done", "gateway")
+        assert (await http.get(f"/runs/{run}/messages")).json()[-1]["role"] == "assistant"
+        assert "resourceSpans" in (await http.get(f"/runs/{run}/trace")).json()
+        assert (await http.get(f"/runs/{run}/events")).json()[-1]["type"] == "done"
+    assert len(model.requests) == 1
+
+
+async def test_what_waits_is_seen_and_decided(scripted: Scripted, serve_agents: Serve) -> None:
+    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY], instructions="user:\nHi")
+    async with serve_agents(agent, tools={"pay": pay}) as served, served.asking() as http:
+        run = (await http.post("/runs", json={"agent": "tested"})).json()["id"]
+        waiting = await waiting_call(http, run)
+        call_of = {"callId": waiting["call_id"], "digest": waiting["digest"]}
+        stale = await http.post(f"/runs/{run}/approve", json={**call_of, "digest": "0" * 16})
+        assert (stale.status_code, stale.json()["kind"]) == (409, "approval_stale")
+        unfit = await http.post(f"/runs/{run}/approve", json={**call_of, "arguments": {"euros": "many"}})
+        assert unfit.status_code == 422
+        assert (await http.post(f"/runs/{run}/approve", json={**call_of, "arguments": {"euros": 2}})).status_code == 200
+        assert (await http.get(f"/runs/{run}/result", params={"wait": 30})).json()["output"] == "It is paid."
+        events = (await http.get(f"/runs/{run}/events")).json()
+    [result] = [each["data"]["result"] for each in events if each["type"] == "tool_result"]
+    [decided] = [each["data"] for each in events if each["type"] == "permission_completed"]
+    assert result.endswith("\npaid 2")
+    assert decided["by"] == "anybody"
+
+
+async def waiting_call(http: httpx2.AsyncClient, run: str) -> dict[str, Any]:
+    """What waits in that run, once the server lists it."""
+    async with asyncio.timeout(30):
+        while True:
+            rows = (await http.get("/approvals", params={"limit": 1000})).json()
+            if found := [row["call"] for row in rows if row["runId"] == run]:
+                call: dict[str, Any] = found[0]
+                return call
+            await asyncio.sleep(0.1)
+
+
+async def test_a_session(scripted: Scripted, serve_agents: Serve) -> None:
+    agent = scripted_agent(scripted([says("Hello."), says("Yes, again.")]))
+    async with serve_agents(agent) as served, served.asking() as http:
+        id = served.gateway.task_queue
+        messages = f"/sessions/{id}/messages"
+        assert (await http.post(messages, json={"text": "Hi"})).status_code == 404
+        said = {"text": "Hi", "agent": "tested", "messageId": "m1"}
+        first = (await http.post(messages, json=said)).json()
+        assert (await http.post(messages, json=said)).json() == first
+        assert (await http.get(f"/runs/{first['run']}/result", params={"wait": 30})).json()["output"] == "Hello."
+        second = (await http.post(messages, json={"text": "Again?"})).json()
+        assert second["run"] == f"{id}/2"
+        assert (await http.get(f"/runs/{second['run']}/result", params={"wait": 30})).json()["output"] == "Yes, again."
+        assert [each["role"] for each in (await http.get(messages)).json()] == ["user", "assistant"] * 2
+        assert (await http.post(f"/sessions/{id}/close", json={})).status_code == 200
+        async with http.stream("GET", f"/sessions/{id}/events", headers=STREAM) as answer:
+            seen = [(event, data.get("run_id")) async for event, _, data in frames_of(answer)]
+    assert [run for event, run in seen if event == "done"] == [f"{id}/1", f"{id}/2"]
+
+
+@pytest.fixture
+async def plain(scripted: Scripted, serve_agents: Serve) -> AsyncIterator[Served]:
+    async with serve_agents(scripted_agent(scripted([]))) as served:
+        yield served
+
+
+WRONG: list[tuple[str, str, dict[str, Any], int, str]] = [
+    ("POST", "/runs", {"json": {"agent": "nobody"}}, 404, "unknown_agent"),
+    ("POST", "/runs", {"json": {"agent": "tested", "model": "mine"}}, 422, "invalid"),
+    ("POST", "/runs", {"content": b"{", "headers": JSON_TYPE}, 400, "no_json"),
+    ("POST", "/runs", {"content": b"[" * 100_000, "headers": JSON_TYPE}, 400, "no_json"),
+    ("POST", "/runs", {"content": b"[" * 500 + b"]" * 500, "headers": JSON_TYPE}, 422, "invalid"),
+    ("POST", "/runs", {"content": b"{}", "headers": {"content-type": "text/plain"}}, 415, "media_type"),
+    ("POST", "/runs", {"content": b"{}"}, 415, "media_type"),
+    ("POST", "/runs", {"json": []}, 422, "invalid"),
+    ("GET", "/runs/none", {}, 404, "not_found"),
+    ("GET", "/runs/none/events?after=x", {}, 404, "not_found"),
+    ("GET", "/runs?limit=0", {}, 422, "invalid"),
+    ("POST", "/runs/none/steer", {"json": {"text": "x"}}, 404, "not_found"),
+    ("GET", "/sessions/none", {}, 404, "not_found"),
+    ("POST", "/sessions/any/close", {"headers": {"Origin": "https://evil.example"}}, 403, "origin"),
+]
+
+
+async def test_what_is_wrong_is_said(plain: Served) -> None:
+    async with plain.asking() as http:
+        for method, path, sent, status, kind in WRONG:
+            answer = await http.request(method, path, **sent)
+            assert (path, answer.status_code, answer.json()["kind"]) == (path, status, kind), answer.text
+            assert answer.headers["content-type"] == "application/problem+json"
+        assert (await http.get("/agents", headers={"Origin": plain.url})).status_code == 200
+
+
+async def test_the_document_names_every_address(plain: Served) -> None:
+    async with plain.asking() as http:
+        document = (await http.get("/openapi.json")).json()
+    validate(document)
+    assert set(document["paths"]["/perdure/runs/{id}/approve"]) == {"post"}
