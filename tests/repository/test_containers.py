@@ -7,12 +7,16 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from perdure.client.server_settings import SERVER_SETTINGS
 from perdure.protocol import search_attributes
+
+from ..support.dev_server import free_port
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -32,17 +36,17 @@ def test_services_wait_for_services_that_exist() -> None:
             assert needed in services, f"{name} waits for {needed}"
 
 
-def test_only_the_ui_and_the_frontend_are_published_and_on_loopback() -> None:
+def test_what_is_published_is_so_on_loopback_only() -> None:
     published = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
-    assert set(published) == {"temporal", "ui"}
+    assert set(published) == {"temporal", "ui", "codec-server", "prometheus", "grafana"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
 
 
 def test_secrets_come_from_the_environment() -> None:
     for service in COMPOSE["services"].values():
         for name, value in service.get("environment", {}).items():
-            if re.search("PASSWORD|PWD|KEY", name):
-                assert value is None or value.startswith("${"), f"{name} is written down"
+            if re.search("PASSWORD|PWD|KEY|TOKEN", name):
+                assert value is None or value.startswith(("${", "/run/secrets/")), f"{name} is written down"
 
 
 def test_the_namespace_gets_the_search_attributes() -> None:
@@ -56,10 +60,38 @@ def test_the_worker_does_not_run_as_root() -> None:
     assert "\nUSER perdure\n" in DOCKERFILE
 
 
+def test_the_server_gets_the_settings_that_perdure_needs() -> None:
+    given = yaml.safe_load(COMPOSE["configs"]["dynamic-config"]["content"])
+    assert given == {setting.key: [{"value": setting.value}] for setting in SERVER_SETTINGS}
+
+
+def test_every_service_has_bounds_for_its_memory_and_its_log() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert service["logging"]["options"]["max-size"], name
+        if name != "perdure":
+            assert service["deploy"]["resources"]["limits"].keys() == {"cpus", "memory"}, name
+
+
+def test_files_and_configs_that_services_name_are_there() -> None:
+    configs = COMPOSE["configs"]
+    for service in COMPOSE["services"].values():
+        assert {config["source"] for config in service.get("configs", ())} <= configs.keys()
+    assert all((ROOT / config["file"]).exists() for config in configs.values() if "file" in config)
+    for config in ("prometheus", "grafana-prometheus", "grafana-dashboards"):
+        assert yaml.safe_load(configs[config]["content"])
+
+
+def test_the_image_has_every_extra_but_the_embedded_server() -> None:
+    [named] = re.findall(r"^ARG EXTRAS=(.*)$", DOCKERFILE, re.MULTILINE)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert sorted(named.split(",")) == sorted(extras.keys() - {"local", "all"})
+
+
 async def test_the_worker_starts_with_the_command_of_the_compose_file(address: str) -> None:
     entry = json.loads(re.search(r"^ENTRYPOINT (.*)$", DOCKERFILE, re.MULTILINE)[1])  # type: ignore[index]
     assert entry[0] == "perdure"
     arguments = [*entry[1:], *COMPOSE["services"]["worker"]["command"]]
+    arguments = [argument.replace("0.0.0.0:9464", f"127.0.0.1:{free_port()}") for argument in arguments]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "perdure.cli", "--address", address, *arguments),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -26,3 +27,11 @@ def program(*names: str, package: str) -> Path:
     if found is None:
         lacking(f"{' or '.join(names)} (apt-get install {package})")
     return Path(found)
+
+
+def module(name: str) -> Any:
+    """The module of a package of the group `dev`."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        lacking(f"{name} (make test installs it)")

@@ -1,0 +1,60 @@
+"""The settings of a Temporal server that matter to perdure; docs/operating.md and docker-compose.yml have the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ServerSetting:
+    """A key of Temporal's dynamic configuration."""
+
+    key: str
+    value: int | bool | str
+    """What perdure wants, as YAML writes it."""
+    default: int | bool | str
+    """What a server has that says nothing."""
+    without: str
+    """What is seen where the server keeps its default."""
+
+
+SERVER_SETTINGS = (
+    ServerSetting(
+        "history.transferProcessorMaxPollRPS",
+        200,
+        20,
+        "each run is slow: 20 tasks a second and shard are handed to workers, so that steps wait for each other",
+    ),
+    ServerSetting(
+        "history.timerProcessorMaxPollRPS", 200, 20, "timers (retries, deadlines, pacing) fire late when there are many"
+    ),
+    ServerSetting("history.timerProcessorMaxTimeShift", "100ms", "1s", "each wait takes up to a second longer"),
+    ServerSetting(
+        "history.maxInFlightUpdatePayloads",
+        2_000_000,
+        20 * 1024 * 1024,
+        "a session that gets several large messages at once is ended by the server: its answer exceeds 4 MiB",
+    ),
+    ServerSetting(
+        "matching.enableFairness",
+        True,
+        False,
+        "a tenant with many waiting runs is served before others: tasks go in the order of arrival",
+    ),
+    ServerSetting(
+        "frontend.namespaceRPS.visibility",
+        100,
+        10,
+        "lists, counts and gauges fail with RESOURCE_EXHAUSTED: all workers and commands of a namespace share this",
+    ),
+    ServerSetting(
+        "frontend.namespaceCount",
+        4000,
+        1200,
+        "polls and watchers beyond 1,200 at a time and frontend fail with RESOURCE_EXHAUSTED",
+    ),
+)
+"""Each with what a server without it shows."""
+
+RETENTION_DAYS = 30
+"""For so long a namespace should keep closed runs: readers, forks and sessions' exports need their histories."""
