@@ -104,6 +104,13 @@ def key_of(event: RunEvent) -> Key:
     return (event.run_id, event.iteration, event.call_id)
 
 
+def time_taken(doing: Doing | None, event: RunEvent) -> str:
+    """Return how long it has taken until this event, without waits for persons; "" where that is not known."""
+    if not (doing and event.time and doing.since):
+        return ""
+    return describe_seconds(event.time - doing.since - doing.waited)
+
+
 def indent(depth: int) -> str:
     """Before what a tool call at that depth has to say."""
     return "    " * (depth + 1)

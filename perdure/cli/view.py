@@ -28,7 +28,7 @@ from .console import (
 )
 from .progress import describe_going_on, held_lines, request_lines
 from .terminal import VisibleConsole
-from .under_way import Doing, FlowingText, UnderWay, indent, key_of
+from .under_way import FlowingText, UnderWay, indent, key_of, time_taken
 
 
 class Line(NamedTuple):
@@ -150,7 +150,7 @@ class EventLines:
     def _model_answered(self, event: RunEvent) -> Iterator[Line]:
         call = self._under_way.end((event.run_id, event.iteration, None))
         usage = event.data.get("usage") or {}
-        figures = [_took(call, event), format_usd(event.data.get("costUsd")), describe_usage(usage)]
+        figures = [time_taken(call, event), format_usd(event.data.get("costUsd")), describe_usage(usage)]
         figured = "  ".join(filter(None, figures))
         if self._headed == (event.run_id, event.iteration):
             yield Line(Text(f"    {figured}", style="dim"))
@@ -207,7 +207,7 @@ class EventLines:
         self._denied.discard(key)
         depth = self._under_way.depth(event.run_id)
         line = Text(f"{indent(depth)}{mark} ", style=style)
-        if took := _took(call, event):
+        if took := time_taken(call, event):
             line.append(f"{took}  ", style="dim")
         line.append(visible(what), style="cyan")
         if call and call.waited:
@@ -272,12 +272,6 @@ def typed_text(message: Message) -> str:
     """Return a user's message as a terminal shows it."""
     first, *others = message.text.split("\n")
     return "\n".join([f"> {first}", *(f"  {other}" for other in others)])
-
-
-def _took(doing: Doing | None, event: RunEvent) -> str:
-    if not (doing and event.time and doing.since):
-        return ""
-    return describe_seconds(event.time - doing.since - doing.waited)
 
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
