@@ -9,9 +9,12 @@ import time
 import uuid
 from collections import Counter
 
+from temporalio.service import RPCError
+
 from benchmarks.bench_actions import CLOUD, agent_of, metered_server
 from benchmarks.stage import run
 from perdure import Message, RunOptions
+from perdure.activities.pollers import quota_of
 from perdure.client import connect, start_run
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call
 from perdure.worker import create_worker
@@ -40,17 +43,25 @@ async def main(runs: int, calls: int, rate: int, seconds: float) -> None:
             agent = agent_of(model, parameters=[{"name": "which", "kind": "string"}])
             async with create_worker(client, task_queue=queue, tools={"wait": wait}, max_concurrent_activities=1000):
                 began = time.monotonic()
+                options = RunOptions(
+                    parallel_tool_calls=True, tool_timeout=10 * seconds, max_parallel_tools=calls, **CLOUD
+                )
 
                 async def one(number: int) -> str:
-                    handle = await start_run(
-                        client,
-                        agent,
-                        messages=[Message.user(f"run {number}")],
-                        task_queue=queue,
-                        options=RunOptions(
-                            parallel_tool_calls=True, tool_timeout=10 * seconds, max_parallel_tools=calls, **CLOUD
-                        ),
-                    )
+                    while True:
+                        try:
+                            handle = await start_run(
+                                client,
+                                agent,
+                                messages=[Message.user(f"run {number}")],
+                                task_queue=queue,
+                                options=options,
+                            )
+                            break
+                        except RPCError as error:
+                            if not quota_of(error):
+                                raise
+                            await asyncio.sleep(1)
                     return str((await handle.result()).output)
 
                 ends = await asyncio.gather(*map(one, range(runs)), return_exceptions=True)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
@@ -38,7 +38,6 @@ on_first_words: ContextVar[Callable[[], None] | None] = ContextVar("on_first_wor
 MAX_SAID_CHARS = 250_000
 """Each beat carries everything said so far, and Temporal takes 2 MB; what comes after this is seen with the result."""
 
-
 LOOK_SECONDS = 0.5
 """Between two looks while a call has something to tell, and nobody is known to read it."""
 RENEW_SECONDS = 4.0
@@ -46,8 +45,7 @@ RENEW_SECONDS = 4.0
 LEASE_SECONDS = 15.0
 """A reader polls more often than that; one that has not done so for longer is gone."""
 ASKED_SECONDS = 6.0
-"""The same after a question about the run's events, which this worker has answered: a look comes before that is over.
-"""
+"""The same after a question about the run's events, which this worker has answered: it looks before that is over."""
 LOOK_TIMEOUT = timedelta(seconds=5)
 COMPLAINT_SECONDS = 60.0
 """Between two lines in the log about looks that the server refuses."""
@@ -331,7 +329,10 @@ class Heart:
         self._context = copy_context()
         self._attempt = asyncio.current_task()
         self._send = activity._Context.current().heartbeat
-        self._first = asyncio.get_running_loop().call_later(self._seconds, self._begin)
+        # The server counts from when it gave the attempt away, which a busy worker takes up late. Its clock may differ.
+        late = (datetime.now(UTC) - activity.info().started_time).total_seconds()
+        first = self._seconds - (late if 0 < late < 2 * self._seconds else 0.0)
+        self._first = asyncio.get_running_loop().call_later(max(first, 0.0), self._begin)
         self._open.enter_context(self._readers.call_on_cancel(self._run, self._on_cancel))
 
     async def stop(self) -> None:

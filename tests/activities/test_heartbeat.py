@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import uuid
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -67,6 +67,19 @@ async def test_beats_before_its_time_out_is_over(
 
     await environment.run(work)
     assert beats == [(), ()]
+
+
+async def test_what_was_taken_up_late_beats_the_sooner(
+    environment: ActivityEnvironment, beats: list[tuple[Any, ...]]
+) -> None:
+    async def work() -> None:
+        async with heartbeats():
+            await asyncio.sleep(0.3 * TIMEOUT)
+
+    late = timedelta(seconds=0.6 * TIMEOUT)
+    environment.info = replace(environment.info, started_time=datetime.now(UTC) - late)
+    await environment.run(work)
+    assert beats == [()]
 
 
 async def test_tells_readers_what_is_being_said(
