@@ -1,12 +1,25 @@
-"""Short commands end well every time: they skip the interpreter's own shutdown, which may crash."""
+"""Short commands, and clients as a page shows them, skip the shutdown of the interpreter, which may crash."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 
+from perdure.errors import ExecuteError
+from perdure.testing import ScriptedModel, ScriptedReply, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
 from ..support.command_line import Cli
+from ..support.stage import Stage
+from .house import ROOT
 
 AT_ONCE = 4
 COMMAND = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "-i", "person=Ann", "-q")
@@ -22,3 +35,41 @@ async def test_so_many_runs_end_with_0(cli: Cli, times: int, anew: bool) -> None
             return finished.code, finished.stdout
 
     assert await asyncio.gather(*(run() for _ in range(times))) == [(0, "Ann is 30.\n")] * times
+
+
+SHOWN = re.search(r"```python\n(# answer_of\.py.*?)```", (ROOT / "docs/operating.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(40, marks=pytest.mark.trial)])
+async def test_the_client_that_the_page_shows_ends_with_its_own_code(
+    times: int,
+    client: Client,
+    address: str,
+    task_queue: str,
+    scripted: Callable[[Script], ScriptedModel],
+    tmp_path: Path,
+) -> None:
+    assert SHOWN
+    (tmp_path / "answer_of.py").write_text(SHOWN[1])
+    stage = Stage(client, task_queue)
+    async with stage.worker():
+        done = await stage.start(scripted_agent(scripted([says("42")])))
+        failed = await stage.start(scripted_agent(scripted([ScriptedReply(status=400)])))
+        await done.result()
+        with pytest.raises(ExecuteError):
+            await failed.result()
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def end_of(run: str) -> tuple[int | None, bytes]:
+        async with gate:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "answer_of.py", run),
+                stdout=asyncio.subprocess.PIPE,
+                cwd=tmp_path,
+                env={**os.environ, "TEMPORAL_ADDRESS": address, "PYTHONPATH": str(ROOT)},
+            )
+            stdout, _ = await asyncio.wait_for(process.communicate(), 120)
+            return process.returncode, stdout
+
+    ends = await asyncio.gather(*(end_of(run.id) for run in [done, failed] * times))
+    assert ends == [(0, b"42\n"), (1, b"")] * times
