@@ -64,7 +64,11 @@ GROUPS = {
     "Serve": (
         Entry("dev", "services", "Run the server, its UI and a reloading worker until Ctrl-C."),
         Entry("worker", "worker", "Run a worker until Ctrl-C or SIGTERM."),
-        Entry("serve", "serve", "Serve agents over HTTP until Ctrl-C: OpenAI's protocol, and perdure's own."),
+        Entry(
+            "serve",
+            "serve",
+            "Serve agents over HTTP until Ctrl-C: as OpenAI's models, as MCP tools, and by an API of perdure's own.",
+        ),
         Entry("server", "services", "Run the embedded server and its UI until Ctrl-C."),
         Entry("setup", "services", "Register what runs are found by (search attributes) in the server's namespace."),
         Entry("codec-server", "encryption", "Serve what the Temporal UI and CLI need to show payloads, until Ctrl-C."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,6 +78,9 @@ def serve(
         bool,
         typer.Option("--answer-tasks", help="Call the model for titles, tags and the like of chat front ends."),
     ] = False,
+    cancel_tasks: Annotated[
+        bool, typer.Option("--cancel-tasks", help="Let tasks/cancel of an MCP client cancel a run without a reason.")
+    ] = False,
     stream_after: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, help="Stream a text that may precede tool calls, from N characters on."),
@@ -85,7 +89,7 @@ def serve(
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Serve agents over HTTP until Ctrl-C: OpenAI's protocol, and perdure's own.
+    """Serve agents over HTTP until Ctrl-C: as OpenAI's models, as MCP tools, and by an API of perdure's own.
 
     Where no Temporal server is configured, the embedded one is started, and a worker with it. Elsewhere a worker is
     started where --tools, --guardrails or --compactor name its code.
@@ -100,7 +104,7 @@ def serve(
         ).settings(),
     )
     _require_protected(host, is_open=not known and not open_to_all)
-    chosen = {"answers_tasks": answer_tasks, "stream_after": stream_after}
+    chosen = {"answers_tasks": answer_tasks, "cancels_tasks": cancel_tasks, "stream_after": stream_after}
     work = _serve(offers, code, known, task_queue, (host, port), origin or (), chosen, as_json=as_json)
     execute(work, is_service=True)
 
@@ -212,4 +216,7 @@ def _say_where(
     say(f"on {server.place}, task queue {task_queue!r}, {'with a worker' if has_worker else 'workers elsewhere'}")
     say(f'OpenAI:  client = OpenAI(base_url="{url}/v1", api_key="{key}")')
     say(f'         client.chat.completions.create(model="{first}", messages=[…])')
+    if find_spec("mcp"):
+        header = "" if is_open else ' --header "Authorization: Bearer TOKEN"'
+        say(f"MCP:     claude mcp add --transport http perdure {url}/mcp/{header}")
     say(f"perdure: {url}/perdure/openapi.json")

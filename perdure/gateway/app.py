@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -28,7 +30,10 @@ ENTRY_POINT_GROUP = "perdure.dialects"
 
 
 class Dialect(Protocol):
-    """One protocol that programs speak."""
+    """One protocol that programs speak.
+
+    One with a method `running()`, an async context manager, is in it while requests are taken.
+    """
 
     name: str
 
@@ -39,6 +44,10 @@ class Dialect(Protocol):
 def dialects() -> list[Dialect]:
     """Return perdure's own dialects and those of installed packages. Raises `ConfigurationError` for a broken one."""
     found: list[Dialect] = [OwnDialect(), ChatCompletions()]
+    if find_spec("mcp"):
+        from .mcp_server import McpDialect  # of an extra of its own
+
+        found.append(McpDialect())
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         try:
             found.append(entry_point.load()())
@@ -66,7 +75,8 @@ def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: C
         return JSONResponse({"status": "ok"} if is_ready else {"status": "away"}, status_code=200 if is_ready else 503)
 
     routes: list[BaseRoute] = [Route("/health/live", live), Route("/health/ready", ready)]
-    for dialect in dialects():
+    spoken = dialects()
+    for dialect in spoken:
         routes += dialect.routes(gateway)
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
@@ -82,7 +92,16 @@ def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: C
                 expose_headers=["Location"],
             )
         )
-    return Starlette(routes=routes, middleware=middleware)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for each in spoken:
+                if running := getattr(each, "running", None):
+                    await stack.enter_async_context(running())
+            yield
+
+    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
 
 
 class _OwnPages:

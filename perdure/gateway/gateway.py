@@ -91,6 +91,10 @@ class Gateway:
     authenticators: Sequence[Authenticator] = ()
     answers_tasks: bool = False
     """Whether the agent's model is called for what front ends ask beside the conversation, such as titles."""
+    patience_seconds: float = 40.0
+    """After so long an MCP call is answered with how to get its result: clients give up after 45 to 60 s."""
+    cancels_tasks: bool = False
+    """Whether `tasks/cancel` of an MCP client cancels the run also without a reason: some send it when they end."""
     stream_after: int | None = None
     """From how many characters on a text is streamed that may precede tool calls (§9.3); None for not at all."""
     watching: Watching = field(default_factory=Watching)

@@ -263,7 +263,6 @@ async def serve(app: Starlette, host: str, port: int, *, what: str = "The codec 
         app,
         log_level="error",
         access_log=False,
-        lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=END_SECONDS,
     )

@@ -1,0 +1,373 @@
+"""Agents as tools of an MCP server: calls that outlive their connection, as tasks for clients that know them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from mcp import types
+from mcp.server import Server
+from mcp.server.context import HandlerResult, ServerRequestContext
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from pydantic import Field
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .._version import __version__
+from ..errors import RunError
+from ..events import RunEvent
+from ..options import RunOptions
+from ..schema import object_schema
+from ..text import one_line
+from ..tool_calls import PendingApproval
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, moment
+from .identity import Identity, identity_of
+from .operations import problem_of_request, problem_response
+from .problems import HttpProblem
+
+ORIGIN_NAME = "gateway:mcp"
+"""`PerdureOrigin` of runs that are started here."""
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension by which a call is a task."""
+MODERN = "2026-07-28"
+"""The version from which on requests say what their client can do."""
+PROGRESS_SECONDS = 5.0
+"""Between two reports of progress, at least."""
+POLL_MILLISECONDS = 1000
+"""How often a client asks how a task is."""
+TOOL_USE = "claudecode/toolUseId"
+"""By which Claude Code names one call, in `_meta`."""
+RESULT = "result"
+"""The tool that waits for a run."""
+_NOT_FOUND = -32602
+
+
+class _TaskParams(types.RequestParams):
+    task_id: str = Field(alias="taskId")
+
+
+class _UpdateParams(_TaskParams):
+    input_responses: dict[str, Any] = Field(alias="inputResponses", default={})
+
+
+class _CancelParams(_TaskParams):
+    reason: str = ""
+
+
+Context = ServerRequestContext[Any, Any]
+
+
+class McpDialect:
+    """`/mcp`."""
+
+    name = "mcp"
+
+    def __init__(self) -> None:
+        self._server: Server | None = None
+
+    def routes(self, gateway: Gateway) -> list[BaseRoute]:
+        """Return what it answers to."""
+        server = _AgentServer(gateway).server()
+        # The gateway itself checks hosts and origins, of every request.
+        security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        app = server.streamable_http_app(streamable_http_path="/", stateless_http=True, transport_security=security)
+        self._server = server
+        return [Mount("/mcp", _Identified(app, gateway))]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve sessions while the block runs."""
+        assert self._server is not None
+        async with self._server.session_manager.run():
+            yield
+
+
+class _Identified:
+    """Lets in who is known, before anything of the protocol is read."""
+
+    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
+        self._app = app
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            request = Request(scope)
+            try:
+                await self._gateway.identify(request)
+            except Exception as error:
+                await problem_response(error, request)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class _AgentServer:
+    """The tools of a gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._offers = {tool_name(name): offer for name, offer in gateway.offers.items()}
+
+    def server(self) -> Server:
+        """Return the server that offers them."""
+        server: Server = Server(
+            "perdure", version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool
+        )
+        server.extensions = {TASKS: {}}
+        server.add_request_handler("tasks/get", _TaskParams, self._get_task)
+        server.add_request_handler("tasks/update", _UpdateParams, self._update_task)
+        server.add_request_handler("tasks/cancel", _CancelParams, self._cancel_task)
+        return server
+
+    async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        tools = [_tool(name, offer) for name, offer in self._offers.items()]
+        return types.ListToolsResult(tools=[*tools, RESULT_TOOL])
+
+    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
+        identity = await self._identity(ctx)
+        try:
+            if params.name == RESULT and RESULT not in self._offers:
+                return await self._wait_for(ctx, identity, params.arguments or {})
+            if params.name not in self._offers:
+                expected = ", ".join([*self._offers, RESULT])
+                return said(f"There is no tool {params.name!r}: expected one of {expected}", is_error=True)
+            found = await self._start(ctx, identity, self._offers[params.name], params)
+        except Exception as error:
+            return said(str(problem_of_request(error, _request_of(ctx))), is_error=True)
+        if knows_tasks(ctx):
+            return {"resultType": "task", **_task(found)}
+        return await self._answer(ctx, found, self._gateway.patience_seconds)
+
+    async def _start(
+        self, ctx: Context, identity: Identity, offer: OfferedAgent, params: types.CallToolRequestParams
+    ) -> FoundRun:
+        inputs = params.arguments or {}
+        tool_use = (ctx.meta or {}).get(TOOL_USE)
+        key = f"mcp:{tool_use}" if tool_use else ""
+        id = "" if key else f"{offer.name}-{digest_of([identity.tenant, identity.name, offer.name, inputs])}"
+        if id and (running := await self._running(identity, id)):
+            return running
+        run, _ = await self._gateway.start(
+            identity, offer, inputs, key=key, id=id, options=RunOptions(stream=True), origin=ORIGIN_NAME
+        )
+        return await self._gateway.run(identity, run.id)
+
+    async def _running(self, identity: Identity, id: str) -> FoundRun | None:
+        """Return the run of an equal call that is under way: its client has given up, and asks again."""
+        try:
+            found = await self._gateway.run(identity, id)
+        except HttpProblem:
+            return None
+        return None if found.has_ended else found
+
+    async def _wait_for(self, ctx: Context, identity: Identity, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        patience = self._gateway.patience_seconds
+        run, wait = arguments.get("run"), arguments.get("wait", patience)
+        if not isinstance(run, str) or not isinstance(wait, int | float):
+            return said("expected `run`, a text, and `wait`, seconds", is_error=True)
+        found = await self._gateway.run(identity, run)
+        return await self._answer(ctx, found, min(max(float(wait), 0.0), patience))
+
+    async def _answer(self, ctx: Context, found: FoundRun, seconds: float) -> types.CallToolResult:
+        """Return the run's result, or after so many seconds how to get it; progress is reported meanwhile."""
+        telling = asyncio.create_task(self._report(ctx, found))
+        try:
+            async with asyncio.timeout(seconds):
+                return await _result_of(found)
+        except TimeoutError:
+            status = await found.handle.status()
+        finally:
+            telling.cancel()
+            await asyncio.wait([telling])
+        waiting = [_described(each) for each in status.pending_approvals]
+        told: dict[str, Any] = {
+            "run": found.id,
+            "status": "waiting for a person" if waiting else "working",
+            "next": f"call the tool {RESULT!r} with this run",
+        }
+        return said(json.dumps({**told, "waiting": waiting} if waiting else told))
+
+    async def _report(self, ctx: Context, found: FoundRun) -> None:
+        number, last = 0, -math.inf
+        clock = asyncio.get_running_loop().time
+        async with aclosing(self._gateway.stream(found)) as events:
+            async for event in events:
+                text = progress_of(event)
+                if text and (event.type != "token" or clock() - last > PROGRESS_SECONDS):
+                    number, last = number + 1, clock()
+                    await ctx.session.report_progress(number, None, text)
+
+    async def _get_task(self, ctx: Context, params: _TaskParams) -> HandlerResult:
+        found = await self._task(ctx, params.task_id)
+        return {"resultType": "complete", **await _task_now(found)}
+
+    async def _update_task(self, ctx: Context, params: _UpdateParams) -> HandlerResult:
+        identity = await self._identity(ctx)
+        found = await self._task(ctx, params.task_id)
+        pending = {each.digest: each for each in (await found.handle.status()).pending_approvals}
+        answered = {key: each for key, each in params.input_responses.items() if key in pending}
+        try:
+            for key, answer in answered.items():
+                await _decide(found, pending[key], answer if isinstance(answer, Mapping) else {}, identity)
+        except Exception as error:
+            raise _refusal(ctx, error) from error
+        return {"resultType": "complete"}
+
+    async def _cancel_task(self, ctx: Context, params: _CancelParams) -> HandlerResult:
+        found = await self._task(ctx, params.task_id)
+        if self._gateway.cancels_tasks or params.reason:
+            await found.handle.cancel(params.reason)
+        return {"resultType": "complete"}
+
+    async def _task(self, ctx: Context, id: str) -> FoundRun:
+        try:
+            return await self._gateway.run(await self._identity(ctx), id)
+        except Exception as error:
+            raise _refusal(ctx, error) from error
+
+    async def _identity(self, ctx: Context) -> Identity:
+        return await identity_of(_request_of(ctx).headers, self._gateway.authenticators)
+
+
+def _request_of(ctx: Context) -> Request:
+    assert isinstance(ctx.request, Request)
+    return ctx.request
+
+
+def _refusal(ctx: Context, error: Exception) -> MCPError:
+    problem = problem_of_request(error, _request_of(ctx))
+    return MCPError(_NOT_FOUND, str(problem), {"kind": problem.kind})
+
+
+def progress_of(event: RunEvent) -> str:
+    """Return what a client is told of an event; "" for nothing."""
+    match event.type:
+        case "llm_start" | "token":
+            return "the model works"
+        case "tool_call_start":
+            return f"{event.data['name']} is called"
+        case "permission_requested":
+            return f"{event.data['name']} waits for a person"
+    return ""
+
+
+def tool_name(name: str) -> str:
+    """Return an agent's name as a tool may be called."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
+
+
+def _tool(name: str, offer: OfferedAgent) -> types.Tool:
+    agent = offer.agent
+    schema = object_schema(agent.inputs or [])
+    return types.Tool(name=name, description=agent.description or f"The agent {offer.name}.", input_schema=schema)
+
+
+RESULT_TOOL = types.Tool(
+    name=RESULT,
+    description="Waits for the result of an agent that another tool has started and that was not ready in time.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "run": {"type": "string", "description": "The run that the other tool has named."},
+            "wait": {"type": "number", "description": "Seconds to wait."},
+        },
+        "required": ["run"],
+    },
+)
+
+
+def knows_tasks(ctx: Context) -> bool:
+    """Return whether the client of this request takes a task for an answer."""
+    if ctx.protocol_version < MODERN:
+        return False
+    capabilities = (ctx.meta or {}).get("io.modelcontextprotocol/clientCapabilities") or {}
+    return isinstance(capabilities, Mapping) and TASKS in (capabilities.get("extensions") or {})
+
+
+def said(text: str, *, is_error: bool = False) -> types.CallToolResult:
+    """Return the result that has this text."""
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)
+
+
+async def _result_of(found: FoundRun) -> types.CallToolResult:
+    try:
+        result = await found.handle.result()
+    except RunError as error:
+        return said(f"{error.kind}: {error}", is_error=True)
+    output = result.output
+    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    told = said(text)
+    return told if isinstance(output, str) else told.model_copy(update={"structured_content": {"output": output}})
+
+
+def _task(found: FoundRun, status: str = "working") -> dict[str, Any]:
+    described = found.described
+    return {
+        "taskId": found.id,
+        "status": status,
+        "createdAt": moment(described.start_time),
+        "lastUpdatedAt": moment(described.close_time or described.execution_time or described.start_time),
+        "ttlMs": None,
+        "pollIntervalMs": POLL_MILLISECONDS,
+    }
+
+
+async def _task_now(found: FoundRun) -> dict[str, Any]:
+    if found.has_ended:
+        return await _ended_task(found)
+    status = await found.handle.status()
+    if not status.pending_approvals:
+        return _task(found)
+    requests = {each.digest: _request_for(each) for each in status.pending_approvals}
+    return {**_task(found, "input_required"), "inputRequests": requests}
+
+
+async def _ended_task(found: FoundRun) -> dict[str, Any]:
+    if found.described.status is not None and found.described.status.name == "CANCELED":
+        return _task(found, "cancelled")
+    result = (await _result_of(found)).model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {**_task(found, "completed"), "result": {**result, "resultType": "complete"}}
+
+
+def _described(pending: PendingApproval) -> str:
+    if pending.question:
+        return pending.question
+    return f"{pending.name} {one_line(json.dumps(pending.arguments, ensure_ascii=False), 2000)}"
+
+
+def _request_for(pending: PendingApproval) -> dict[str, Any]:
+    """Return the form in which a person is asked."""
+    if pending.question:
+        fields: dict[str, Any] = {"answer": {"type": "string", "title": "Answer"}}
+        if pending.choices and not pending.allow_other:
+            fields["answer"]["enum"] = pending.choices
+        return _form(pending.question, fields, "answer")
+    fields = {
+        "approved": {"type": "boolean", "title": "Approve"},
+        "reason": {"type": "string", "title": "Why not"},
+    }
+    return _form(f"Let the agent call {_described(pending)}?", fields, "approved")
+
+
+def _form(message: str, fields: dict[str, Any], required: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": fields, "required": [required]}
+    return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}}
+
+
+async def _decide(found: FoundRun, pending: PendingApproval, answer: Mapping[str, Any], identity: Identity) -> None:
+    """Pass a person's answer on; what is no decision leaves the call waiting. Raises `ApprovalError`."""
+    action, content = answer.get("action"), answer.get("content") or {}
+    handle = found.handle.called(pending.run_id) if pending.run_id else found.handle
+    call, digest, by = pending.call_id, pending.digest, identity.name
+    if action == "decline" or (action == "accept" and content.get("approved") is False):
+        await handle.deny(call, str(content.get("reason") or "declined"), digest=digest, by=by)
+    elif action == "accept" and pending.question and isinstance(content.get("answer"), str):
+        await handle.answer(call, content["answer"], digest=digest, by=by)
+    elif action == "accept" and content.get("approved") is True:
+        await handle.approve(call, digest=digest, by=by)

@@ -1,0 +1,160 @@
+"""Agents as MCP tools, called by the protocol's own client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import httpx2
+import pytest
+from mcp import Client, MCPError, types
+from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import BaseModel, ConfigDict, Field
+
+from perdure.gateway import mcp_server
+from perdure.gateway.identity import TokenFile
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from .conftest import Serve, Served
+from .test_own import PAY, pay
+
+Scripted = Callable[[Script], ScriptedModel]
+FIELDS = {"instructions": "user:\n{{question}}", "inputs": [{"name": "question", "kind": "string", "required": True}]}
+ASKED = {"question": "What is it?"}
+
+
+class Answer(BaseModel):
+    """Whatever a method of the extension answers."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Ask(types.Request[Any, Any]):
+    """A request of the extension."""
+
+    method: str
+    params: dict[str, Any]
+
+
+class Created(types.Result):
+    """The answer to a call that is a task."""
+
+    result_type: Literal["task"] = Field(alias="resultType")
+    task_id: str = Field(alias="taskId")
+    status: str
+
+
+class Tasks(ClientExtension):
+    """A client that knows tasks, and asks for them itself."""
+
+    identifier = mcp_server.TASKS
+
+    def claims(self) -> tuple[ResultClaim[Created], ...]:
+        async def refuse(created: Created, ctx: ClaimContext) -> types.CallToolResult:
+            raise AssertionError("the test asks for the task itself")
+
+        return (ResultClaim(result_type="task", model=Created, resolve=refuse),)
+
+
+def text_of(result: Any) -> str:
+    [content] = result.content
+    text: str = content.text
+    return text
+
+
+@asynccontextmanager
+async def client_of(served: Served, **more: Any) -> AsyncIterator[Client]:
+    async with Client(f"{served.url}/mcp/", **more) as client:
+        yield client
+
+
+async def test_an_agent_is_a_tool(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([says("It is a lamp.")])
+    heard: list[str | None] = []
+
+    async def note(done: float, total: float | None, text: str | None) -> None:
+        heard.append(text)
+
+    async with serve_agents(scripted_agent(model, **FIELDS)) as served, client_of(served) as client:
+        tools = (await client.list_tools()).tools
+        assert [each.name for each in tools] == ["tested", "result"]
+        assert tools[0].input_schema["required"] == ["question"]
+        answer = await client.call_tool("tested", ASKED, progress_callback=note)
+        assert (text_of(answer), answer.is_error) == ("It is a lamp.", False)
+        assert "the model works" in heard
+        missing = await client.call_tool("tested", {})
+        assert missing.is_error
+        assert "question" in text_of(missing)
+        assert (await client.call_tool("nothing", {})).is_error
+        assert (await client.call_tool("result", {"run": "none"})).is_error
+    assert len(model.requests) == 1
+
+
+async def test_a_long_call_is_fetched_later_and_started_once(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([says("At last.", delay=2.0)])
+    impatient = serve_agents(scripted_agent(model, **FIELDS), patience_seconds=0.3)
+    async with impatient as served, client_of(served) as client:
+        told = json.loads(text_of(await client.call_tool("tested", ASKED)))
+        again = json.loads(text_of(await client.call_tool("tested", ASKED)))
+        assert again == told
+        assert told["status"] == "working"
+    async with serve_agents(scripted_agent(model, **FIELDS)) as served, client_of(served) as client:
+        async with asyncio.timeout(30):
+            while (answer := text_of(await client.call_tool("result", {"run": told["run"]}))).startswith("{"):
+                pass
+    assert answer == "At last."
+    assert len(model.requests) == 1
+
+
+async def test_a_task_outlives_gateways_and_is_decided(scripted: Scripted, serve_agents: Serve) -> None:
+    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY], **FIELDS)
+    async with serve_agents(agent, tools={"pay": pay}) as served, client_of(served, extensions=[Tasks()]) as client:
+        created = await client.session.call_tool("tested", ASKED, allow_claimed=True)
+        assert isinstance(created, Created)
+        assert created.status == "working"
+    async with serve_agents(agent, tools={"pay": pay}) as served, client_of(served, extensions=[Tasks()]) as client:
+        asked = await _until(client, created.task_id, "input_required")
+        [(key, request)] = asked["inputRequests"].items()
+        assert "pay" in request["params"]["message"]
+        answers = [{"action": "cancel"}, {"action": "accept", "content": {"approved": True}}]
+        await _ask(client, "tasks/update", taskId=created.task_id, inputResponses={key: answers[0]})
+        assert (await _ask(client, "tasks/get", taskId=created.task_id))["status"] == "input_required"
+        await _ask(client, "tasks/update", taskId=created.task_id, inputResponses={key: answers[1]})
+        done = await _until(client, created.task_id, "completed")
+        assert done["result"]["content"][0]["text"] == "It is paid."
+        assert done["result"]["resultType"] == "complete"
+        await _ask(client, "tasks/cancel", taskId=created.task_id)
+        with pytest.raises(MCPError, match="There is no run"):
+            await _ask(client, "tasks/get", taskId="none")
+
+
+async def _until(client: Client, task: str, status: str) -> dict[str, Any]:
+    async with asyncio.timeout(30):
+        while (now := await _ask(client, "tasks/get", taskId=task))["status"] != status:
+            await asyncio.sleep(0.1)
+    return now
+
+
+async def _ask(client: Client, method: str, **params: Any) -> dict[str, Any]:
+    request = Ask(method=method, params=params)
+    answer = await client.session.send_request(request, Answer)  # type: ignore[arg-type]
+    return answer.model_dump(by_alias=True)
+
+
+async def test_who_is_not_known_is_not_let_in(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+    async with (
+        serve_agents(scripted_agent(scripted([]), **FIELDS), known=[tokens]) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
+        assert (await http.post("/mcp/", json={})).status_code == 401
+        headers = {"Authorization": "Bearer token-of-bob-at-bolt"}
+        async with httpx2.AsyncClient(headers=headers) as own:
+            transport = streamable_http_client(f"{served.url}/mcp/", http_client=own)
+            async with Client(transport) as client:
+                assert [each.name for each in (await client.list_tools()).tools] == ["tested", "result"]
