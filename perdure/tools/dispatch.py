@@ -62,13 +62,11 @@ class _UnderWay:
 
     def context(self, **more: Any) -> ToolContext:
         """Return the context whose functions may be called from any thread, with the fields of `more`."""
-        return replace(
-            self._given,
-            heartbeat=self._heartbeat,
-            report=self._report,
-            is_cancelled=self._is_cancelled,
-            **more,
-        )
+        own = {"heartbeat": self._heartbeat, "report": self._report, "is_cancelled": self._is_cancelled}
+        # `dataclasses.replace` sets each of the 19 fields by itself, which takes five times as long.
+        given = object.__new__(type(self._given))
+        vars(given).update({**vars(self._given), **own, **more})
+        return given
 
     def end(self) -> None:
         """Nobody waits any more: from now on nothing is heard of it, and it is cancelled."""

@@ -93,9 +93,12 @@ class ToolSignature:
         """Names of arguments that the function does not have, a sentence for each; for `fit`'s other parameters."""
         if self.takes_anything:
             return []
+        unexpected = [name for name in arguments if name not in self.parameters or name in elsewhere]
+        if not unexpected:
+            return []
         own = [name for name in self.parameters if name not in elsewhere]
         shown = ", ".join(name for name in own if name not in hidden) or "there are none"
-        return [f"'{name}' is not a parameter ({shown})" for name in arguments if name not in own]
+        return [f"'{name}' is not a parameter ({shown})" for name in unexpected]
 
 
 def _missing_arguments(arguments: Mapping[str, Any], parameters: Mapping[str, FunctionParameter]) -> list[str]:

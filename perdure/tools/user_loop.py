@@ -9,10 +9,12 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 from ..redaction import get_logger
 from .threads import Blocker, Ended, LoopThread, end_in_thread, watchdog
@@ -170,7 +172,7 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
     something blocks the loop, so that the cancellation did not even reach it.
     """
     execution = _Execution(call, title, loop)
-    loop.call_soon_threadsafe(execution.start)
+    _mailbox_of(loop).put(execution.start)
     try:
         return await execution.done
     except asyncio.CancelledError as cancelled:
@@ -190,6 +192,42 @@ def unheard_in(cancelled: BaseException | None) -> Unheard | None:
     return first if isinstance(first, Unheard) else None
 
 
+class _Mailbox:
+    """Hands calls from other threads to an event loop, in order, and wakes it once for all that it finds at a look.
+
+    To wake a loop takes longer than most of what it is woken for.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Not the loop itself, which the table of mailboxes would keep alive.
+        self._loop = ref(loop)
+        self._calls: deque[Callable[[], None]] = deque()
+        self._is_awaited = False
+
+    def put(self, call: Callable[[], None]) -> None:
+        """Have the loop make the call. Raises RuntimeError when the loop is closed."""
+        loop = self._loop()
+        if loop is None or loop.is_closed():
+            raise RuntimeError("Event loop is closed")
+        self._calls.append(call)
+        if not self._is_awaited:
+            self._is_awaited = True
+            loop.call_soon_threadsafe(self._take)
+
+    def _take(self) -> None:
+        self._is_awaited = False  # first: what comes from now on is found here, or wakes the loop again
+        while self._calls:
+            self._calls.popleft()()
+
+
+_mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
+
+
+def _mailbox_of(loop: asyncio.AbstractEventLoop) -> _Mailbox:
+    """Return the one of that loop. May be called from any thread."""
+    return _mailboxes.get(loop) or _mailboxes.setdefault(loop, _Mailbox(loop))
+
+
 class _Execution:
     """One call on its way to another event loop, where it becomes a task, and its end on the way back."""
 
@@ -198,13 +236,14 @@ class _Execution:
         self._title = title
         self._loop = loop
         self._context = contextvars.copy_context()
-        self._caller = asyncio.get_running_loop()
+        caller = asyncio.get_running_loop()
+        self._caller = _mailbox_of(caller)
         self._task: asyncio.Task[None] | None = None
         self._has_begun = False
         self.is_heard = False
         """Whether the cancellation has reached the loop."""
         self._ended = Ended(raised=asyncio.CancelledError())
-        self.done: asyncio.Future[Ended] = self._caller.create_future()
+        self.done: asyncio.Future[Ended] = caller.create_future()
         """How it has ended. Whoever awaits this and is cancelled cancels this too, but not the execution."""
 
     def start(self) -> None:
@@ -219,7 +258,7 @@ class _Execution:
     async def end_within(self, seconds: float) -> Ended | None:
         """Return how it ends, even if `done` was cancelled; None when it goes on for longer."""
         if self.done.cancelled():
-            self.done = self._caller.create_future()
+            self.done = asyncio.get_running_loop().create_future()
         await asyncio.wait([self.done], timeout=seconds)
         return self.done.result() if self.done.done() else None
 
@@ -246,7 +285,7 @@ class _Execution:
 
     def _tell(self, task: asyncio.Task[None]) -> None:
         with contextlib.suppress(RuntimeError):  # The caller's loop was closed meanwhile: nobody waits any more.
-            self._caller.call_soon_threadsafe(self._deliver)
+            self._caller.put(self._deliver)
 
     def _deliver(self) -> None:
         if not self.done.done():
