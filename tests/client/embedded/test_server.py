@@ -9,14 +9,22 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.launch import end_of_log, running_server, serves
+from perdure.client.embedded.launch import (
+    FEW_LARGE_UPDATES,
+    dev_server_arguments,
+    end_of_log,
+    running_server,
+    serves,
+)
 from perdure.client.embedded.server import LocalServer
 from perdure.client.embedded.state import FileLock, is_locked
 from perdure.errors import ConfigurationError
@@ -34,6 +42,14 @@ async def use():
 
 asyncio.run(use())
 """
+
+
+def test_every_server_of_ours_lets_large_updates_wait_for_each_other() -> None:
+    embedded = dev_server_arguments(Path("temporal.db"), port=7233, ui_port=8233)
+    name, _, value = FEW_LARGE_UPDATES.partition("=")
+    assert ["--dynamic-config-value", FEW_LARGE_UPDATES] in [list(pair) for pair in pairwise(embedded)]
+    compose = yaml.safe_load((Path(__file__).parents[3] / "docker-compose.yml").read_text())
+    assert yaml.safe_load(compose["configs"]["dynamic-config"]["content"])[name] == [{"value": int(value)}]
 
 
 @pytest.fixture
