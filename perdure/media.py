@@ -17,7 +17,7 @@ UNKNOWN_TYPE = "application/octet-stream"
 
 _DATA_URI = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]+={0,2}\s*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]++={0,2}+\s*+")
 _MAGIC = (
     (0, b"\x89PNG\r\n\x1a\n", "image/png"),
     (0, b"\xff\xd8\xff", "image/jpeg"),

@@ -40,7 +40,9 @@ _KEYS, _ENTRY = "PERDURE_ENCRYPTION_KEY", re.compile(r"(?<=:)[\w+/=-]{40,}")
 _USERINFO = re.compile(r"(?<=://)[^/?#@\s\"']+(?=@)")
 _LITERAL = re.compile(
     r"\bsk-[\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}"
-    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bhf_\w{20,}|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"
+    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bhf_\w{20,}"
+    # A JWT. Looked for once in each word, for linear time: a word may consist of beginnings of one.
+    r"|(?<![\w-])(?=[\w-]{11,}+\.eyJ[\w-]{8,}+\.)[\w-]*?\beyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]*"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|\bBearer\s+[\w.~+/=-]{16,}"
 )

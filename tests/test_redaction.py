@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 
 import pytest
 
@@ -15,7 +16,7 @@ from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.prompty.load import load_dict
 from perdure.providers import close_clients
-from perdure.redaction import MAX_LOGGED_CHARS, Redactor, Secret, get_logger, redact, redacted_excerpt
+from perdure.redaction import MAX_LOGGED_CHARS, REDACTED, Redactor, Secret, get_logger, redact, redacted_excerpt
 
 
 def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,3 +118,20 @@ async def test_what_a_provider_says_of_its_answer_has_no_secret(
     assert reply.finish_reason == "length ${env:SOME_API_KEY}"
     assert reply.warnings
     assert secret not in reply.model_dump_json()
+
+
+@pytest.mark.parametrize("piece", ["eyJ-", "eyJabcdefgh.", "a.eyJ-", "Bearer ", "-----BEGIN ", "://a", "?a", "sk-"])
+def test_whatever_a_text_consists_of_it_is_searched_in_linear_time(piece: str) -> None:
+    """What a far end says is searched on the worker's event loop."""
+    began = time.process_time()
+    redact(piece * (MAX_LOGGED_CHARS // len(piece)))
+    assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize("before", ["", "Bearer ", "jwt-", "a.b.", "x=", "eyJ-", "eyJa."])
+def test_a_web_token_is_found(before: str) -> None:
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dBjftJeZ4CVP"
+    text = redact(f"{before}{token}; {token}")
+    assert REDACTED in text
+    assert "eyJz" not in text
+    assert "dBjf" not in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from perdure import UnsupportedMediaError
 from perdure.agents import Agent
 from perdure.client import start_run
+from perdure.media import source_problem
 from perdure.messages import AudioPart, FilePart, ImagePart, Message
 from perdure.providers import to_request
 from perdure.testing import ScriptedModel, asks, call, says
@@ -153,3 +155,10 @@ def test_parts_are_made_of_files_and_bytes(tmp_path: Path) -> None:
     for no_file in (tmp_path / "pipe.png", tmp_path):
         with pytest.raises(ValueError, match="is not a regular file: expected a file"):
             FilePart.from_file(no_file)
+
+
+def test_content_with_whitespace_is_checked_in_linear_time() -> None:
+    began = time.process_time()
+    assert "neither a URL nor base64" in str(source_problem("A" + " " * 30_000 + "!"))
+    assert source_problem("aGVs\nbG8=\n") is None
+    assert time.process_time() - began < 3
