@@ -23,6 +23,8 @@ KEEP_SECONDS = 2.0
 """How long an idle connection is kept: most servers close theirs after 5 s or more, and a call must not meet that."""
 MAX_REDIRECTS = 5
 _PACKED = ("gzip", "x-gzip")
+PACKING_BYTES = 256 * 1024
+"""What is packed takes no more than this besides its content; empty members would else come without end."""
 
 
 _USER = re.compile(r"://[^/?#]*@")
@@ -229,8 +231,11 @@ async def read_body(response: Any, limit: int) -> tuple[bytes, bool]:
     if encoding not in ("identity", "", *_PACKED):
         raise HttpFailure(f"the answer is packed in {encoding!r:.60}, which was not asked for", kind="nonsense")
     packed = _Unpacker(limit) if encoding in _PACKED else None
-    body = bytearray()
+    body, received = bytearray(), 0
     async for piece in response.aiter_raw():
+        received += len(piece)
+        if packed and received > limit + PACKING_BYTES:
+            raise HttpFailure("the answer is packed, and larger than what is in it", kind="nonsense")
         body += packed.unpack(piece) if packed else piece
         if len(body) > limit:
             return bytes(body[:limit]), False

@@ -11,6 +11,7 @@ import pytest
 
 from perdure.declared_tools import Connection
 from perdure.messages import AudioPart, FilePart, ImagePart, ToolResult
+from perdure.tools.http import PACKING_BYTES
 from perdure.tools.openapi.kind import MAX_EXCERPT, MAX_READ_BYTES, OpenApiKind
 from tests.support.openapi_specs import executed, one, tool_of
 from tests.support.raw_server import RawServer, ok
@@ -108,6 +109,13 @@ async def test_a_bomb_is_not_unpacked(kind: OpenApiKind, ours: RawServer) -> Non
     bomb = b"".join(packer.compress(b"\0" * 2**20) for _ in range(32)) + packer.flush()
     result = await answered(kind, ours, ok(bomb, "Content-Encoding: gzip", media="text/plain"))
     assert len(result.text) < MAX_READ_BYTES + 200
+
+
+async def test_what_is_packed_around_nothing_is_not_read_without_end(kind: OpenApiKind, ours: RawServer) -> None:
+    nothing = gzip.compress(b"") * ((MAX_READ_BYTES + 2 * PACKING_BYTES) // 20)
+    result = await answered(kind, ours, ok(nothing, "Content-Encoding: gzip"))
+    assert result.error_kind == "nonsense"
+    assert "larger than what is in it" in result.text
 
 
 async def test_a_server_that_sends_keys_back(kind: OpenApiKind, ours: RawServer) -> None:
