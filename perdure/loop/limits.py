@@ -26,9 +26,11 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
         return _unheld_cost(options.max_cost_usd, state)
     for name, measure in _BUDGETS:
         limit = getattr(options, name)
-        if limit is not None and (used := measure(state, now)) >= limit:
+        untold = getattr(state, _UNTOLD.get(name, ""), 0)
+        if limit is not None and (used := measure(state, now)) + untold >= limit:
             text = f"Budget exhausted: {name} ({limit}) reached"
-            return LimitExceededError.of_option(name, text, reason=f"{name}: {used:g} used")
+            more = f", up to {untold:g} more by called runs that have not told it" if untold else ""
+            return LimitExceededError.of_option(name, text, reason=f"{name}: {used:g} used{more}")
     return None
 
 
@@ -48,6 +50,8 @@ _BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (
     ("max_seconds", lambda state, now: now - state.started_at - state.held_seconds),
 )
 """Field of `RunOptions`, and what has been used of it."""
+_UNTOLD = {"max_total_tokens": "untold_tokens", "max_tool_calls": "untold_calls"}
+"""Field of `RunOptions`, and that of `LoopState` with what may have been used of it besides."""
 
 
 UNWATCHED_COST = "The cost of a model call is not known, so that warn_cost_usd may be passed unseen"
@@ -99,6 +103,8 @@ LEAST_USD = 1e-6
 """Less than this is nothing: what dividing leaves over."""
 LEAST_SHARE = "least-share"
 """The change since which no share is less than what the caller's last model call has used."""
+UNTOLD_USE = "untold-use"
+"""The change since which a called run that has not told what it has used counts with its whole share."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,8 @@ class ChildEnd:
     cost_usd: float | None = None
     unpriced_calls: int = 0
     """As in `LoopState`."""
+    is_told: bool = True
+    """Whether it has told what it has used. A run that was cancelled or ended from outside does not."""
 
 
 class Spent(Exception):
@@ -131,17 +139,18 @@ class Allowances:
     """Divides what is left of a run's limits among the runs that it calls.
 
     Those of one round that run together get equal shares. A share is reserved as long as its run goes on; what it has
-    used then counts as the caller's own. Each of them makes a model call before it looks at its limits. So no share of
-    tokens or money is less than what the caller's last model call has used: rather, fewer runs are started.
+    used then counts as the caller's own; of one that does not tell it, the whole share does. Each of them makes a model
+    call before it looks at its limits. So no share of tokens or money is less than what the caller's last model call
+    has used: rather, fewer runs are started.
     """
 
     def __init__(
-        self, options: RunOptions, state: LoopState, has_least_share: Callable[[], bool] = lambda: True
+        self, options: RunOptions, state: LoopState, is_new: Callable[[str], bool] = lambda change: True
     ) -> None:
-        """`has_least_share` says whether shares have a minimum, which runs of earlier versions did not know."""
+        """`is_new` says whether the run knows a change; those of earlier versions did not."""
         self._options = options
         self._state = state
-        self._has_least_share = has_least_share
+        self._is_new = is_new
         self._reserved: list[Allowance] = []
         self._expected = 0
 
@@ -164,10 +173,11 @@ class Allowances:
             raise Spent("max_seconds")
         tokens = [each.total_tokens for each in self._reserved]
         calls = [each.tool_calls for each in self._reserved]
-        used, least = state.usage.total_tokens, self._least_tokens()
+        used, least = state.usage.total_tokens + state.untold_tokens, self._least_tokens()
+        called = state.tool_calls + state.untold_calls
         share = Allowance(
             total_tokens=self._share("max_total_tokens", options.max_total_tokens, used, tokens, runs, least),
-            tool_calls=self._share("max_tool_calls", options.max_tool_calls, state.tool_calls, calls, runs),
+            tool_calls=self._share("max_tool_calls", options.max_tool_calls, called, calls, runs),
             seconds=seconds,
             cost_usd=self._share_of_cost(runs),
         )
@@ -179,14 +189,14 @@ class Allowances:
         if limit is None:
             return None
         left = limit - (self._state.cost_usd or 0.0) - sum(each.cost_usd or 0.0 for each in self._reserved)
-        least = (self._state.last_cost_usd or 0.0) if self._has_least_share() else 0.0
+        least = (self._state.last_cost_usd or 0.0) if self._is_new(LEAST_SHARE) else 0.0
         if left <= LEAST_USD or left < least - LEAST_USD:
             raise Spent("max_cost_usd")
         return round(left / _affordable(runs, left + LEAST_USD, least), DIGITS)
 
     def _least_tokens(self) -> int:
         last = self._state.iteration_usage[-1:]
-        if self._options.max_total_tokens is None or not last or not self._has_least_share():
+        if self._options.max_total_tokens is None or not last or not self._is_new(LEAST_SHARE):
             return 0
         return usages(last)[0].total_tokens
 
@@ -196,6 +206,10 @@ class Allowances:
         self._state.usage = self._state.usage + end.usage
         self._state.tool_calls += end.tool_calls
         self._state.add_cost(end.cost_usd, unpriced=end.unpriced_calls)
+        untold = (share.total_tokens or 0, share.tool_calls or 0)
+        if not end.is_told and any(untold) and self._is_new(UNTOLD_USE):
+            self._state.untold_tokens += untold[0]
+            self._state.untold_calls += untold[1]
 
     @staticmethod
     def _share(

@@ -56,6 +56,10 @@ class LoopState:
     """What the run has cost, with the runs that it has called, as far as that is known; None when nothing is."""
     unpriced_calls: int = 0
     """How many model calls are not in `cost_usd`. A called run that has not told its cost counts as one."""
+    untold_tokens: int = 0
+    """How many tokens called runs may have used that have not told it."""
+    untold_calls: int = 0
+    """How many tool executions they may have started."""
     cost_told: CostNews = ""
     """What the run has said about `warn_cost_usd`."""
     last_cost_usd: float | None = None

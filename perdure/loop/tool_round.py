@@ -28,7 +28,7 @@ from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
 from ..tool_calls import Approval, Asked, ChildRun, Question, ToolRequest, ToolSpec, read_question
 from ..tool_results import shorten, shown_bytes
 from .effects import Cancelled, Effects
-from .limits import LEAST_SHARE, Allowances, Spent
+from .limits import Allowances, Spent
 from .state import LoopState
 from .verdicts import checked_verdict
 
@@ -214,7 +214,7 @@ class ToolRound:
         self._tools = tools
         self._guarded = guarded
         self._slots = asyncio.Semaphore(options.max_parallel_tools)
-        self._allowances = Allowances(options, state, lambda: effects.is_new(LEAST_SHARE))
+        self._allowances = Allowances(options, state, effects.is_new)
         self._shown = ShownResults(tools, options.max_result)
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:

@@ -219,7 +219,7 @@ def _child_end(result: ToolResult, ending: RunOutput | RunFailure) -> ChildEnd:
 def _end_without_output(request: ToolRequest, error: ChildWorkflowError | Cancelled) -> ChildEnd:
     cause = error.cause if isinstance(error, ChildWorkflowError) else None
     if isinstance(error, Cancelled) or isinstance(cause, CancelledError):
-        return ChildEnd(failure_result(request.name, RunCancelled("")), unpriced_calls=1)
+        return ChildEnd(failure_result(request.name, RunCancelled("")), unpriced_calls=1, is_told=False)
     if isinstance(cause, ApplicationError) and cause.details:
         failure = RunFailure.model_validate(cause.details[0])
         return _child_end(failure_result(request.name, RunError(cause.message, kind=failure.kind)), failure)
@@ -227,7 +227,8 @@ def _end_without_output(request: ToolRequest, error: ChildWorkflowError | Cancel
         return _failed_end(request, cause.message, cause.type or "failed")
     kind = "terminated" if isinstance(cause, TerminatedError) else "failed"
     end = _failed_end(request, f"the run was ended from outside: {cause or error}", kind)
-    return replace(end, result=end.result.model_copy(update={"outcome_unknown": True}), unpriced_calls=1)
+    result = end.result.model_copy(update={"outcome_unknown": True})
+    return replace(end, result=result, unpriced_calls=1, is_told=False)
 
 
 def _failed_end(request: ToolRequest, text: str, kind: str) -> ChildEnd:

@@ -17,7 +17,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from perdure import ApprovalError, RunCancelled, RunError, agent_to_dict, run_input
 from perdure.agents import Agent
 from perdure.client import RunHandle, RunOptions, get_run, start_run
-from perdure.errors import LoadError
+from perdure.errors import LimitExceededError, LoadError
 from perdure.events import RunEvent
 from perdure.history.link import read_input
 from perdure.messages import Message
@@ -274,6 +274,26 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scri
     assert [(await run.tool_result(each)).text for each in ("1", "2", "3", "4")] == [failed, unfit, late, typed]
     statuses = [message.metadata.get("status") for message in result.messages if message.role == "tool"]
     assert statuses == ["error", "error", "timeout", None]
+
+
+async def test_a_late_agent_counts_with_its_share_of_a_limit(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    """What it has used is not known: if it counted as nothing, it could be called again and again."""
+    script = {
+        "chief": [asks(call("slow", "1"), call("clerk", "2")), asks(call("slow", "3")), says("done")],
+        "slow": [says("late", delay=30)] * 2,
+        "clerk": [says("fine")],
+    }
+    model = scripted(family_script(script))
+    tools = [calls("clerk.prompty"), calls("slow.prompty", perdure={"timeout": 0.3})]
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=tools)
+    for name in ("slow", "clerk"):
+        write_agent(tmp_path, f"{name}.prompty", model)
+    async with stage.worker():
+        run = await stage.start(load(chief), parallel_tool_calls=True, max_total_tokens=1_000_000)
+        with pytest.raises(LimitExceededError, match="max_total_tokens") as reached:
+            await run.result()
+    assert reached.value.iterations == 2
+    assert "by called runs that have not told it" in str(reached.value.reason)
 
 
 async def test_an_agent_whose_model_is_dead_or_talks_nonsense(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.errors import LimitExceededError
 from perdure.loop.child_runs import child_options, depth_refusal
-from perdure.loop.limits import Allowance, Allowances, ChildEnd, Spent
+from perdure.loop.limits import Allowance, Allowances, ChildEnd, Spent, reached_limit
 from perdure.loop.state import LoopState
 from perdure.messages import Message, ModelReply, ToolResult, Usage
 from perdure.options import RunOptions
@@ -72,6 +73,23 @@ def test_what_a_share_has_left_is_free_again() -> None:
     allowances.settle(second, used(70))
     with pytest.raises(Spent):
         allowances.take(0)
+
+
+def test_a_run_that_does_not_tell_what_it_has_used_counts_with_its_share() -> None:
+    options, state = RunOptions(max_total_tokens=100, max_tool_calls=10), LoopState()
+    allowances = Allowances(options, state)
+    allowances.expect(2)
+    first, second = allowances.take(0), allowances.take(0)
+    allowances.settle(first, ChildEnd(RESULT, is_told=False))
+    allowances.settle(second, used(10, calls=1))
+    assert reached_limit(options, state, 0.0) is None
+    last = allowances.take(0)
+    assert (last.total_tokens, last.tool_calls) == (40, 4)
+    allowances.settle(last, ChildEnd(RESULT, is_told=False))
+    reached = reached_limit(options, state, 0.0)
+    assert isinstance(reached, LimitExceededError)
+    assert reached.reason == "max_total_tokens: 10 used, up to 90 more by called runs that have not told it"
+    assert state.usage.total_tokens == 10
 
 
 def test_the_time_is_everyone_s() -> None:
