@@ -61,6 +61,15 @@ def behave(how: str, place: str = "") -> str:
     return f"{how} in {os.getpid()}"
 
 
+@tool(isolated=True, idempotent=False)
+def sign(text: str, place: str) -> str:
+    """Write a line into a file."""
+    with Path(place).open("a", encoding="utf-8") as file:
+        file.write(f"{text}\n")
+    time.sleep(0.1)
+    return "signed"
+
+
 @tool(isolated=True)
 def tell(context: ToolContext) -> list[object]:
     """Tell how far it is, until the run is cancelled."""

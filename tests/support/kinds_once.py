@@ -31,7 +31,7 @@ from .hosts import serving
 from .mcp_server import make_server
 from .mcp_stage import on_http
 
-KINDS = ("function", "mcp", "openapi", "prompty", "activity", "a2a")
+KINDS = ("function", "mcp", "openapi", "prompty", "activity", "a2a", "isolated")
 
 
 @dataclass
@@ -62,11 +62,17 @@ class FarEnds:
                 return Counter({text: n for text, n in self.kept.added.items() if f"/{kind}-" in text})
             case "activity":
                 return self.noted
+            case "isolated":
+                return Counter(self.signed.read_text().splitlines() if self.signed.exists() else [])
         return Counter(self.office.executions)
 
     @property
     def notes(self) -> Path:
         return self.folder / "notes.txt"
+
+    @property
+    def signed(self) -> Path:
+        return self.folder / "signed.txt"
 
     async def start(self, model: ScriptedModel, id: str, kinds: Sequence[str]) -> RunHandle:
         """A run of these tools."""
@@ -112,11 +118,16 @@ async def far_ends(crowd: Crowd) -> AsyncIterator[FarEnds]:
                     "connection": {"kind": "anonymous", "endpoint": url},
                     "perdure": {"idempotent": False},  # this agent does not look at the ids of messages
                 },
+                "isolated": {
+                    "name": "sign",
+                    "kind": "function",
+                    "parameters": [{"name": name, "kind": "string"} for name in ("text", "place")],
+                },
             }
             yield FarEnds(crowd.folder, crowd, kept, office, noted, declared)
 
 
-def script(id: str, kinds: Sequence[str], rounds: int) -> Any:
+def script(id: str, kinds: Sequence[str], rounds: int, folder: Path) -> Any:
     """One call of each kind in each round, one after the other; the agent that is called adds one entry."""
     replies: list[ScriptedReply] = []
     for number in range(rounds):
@@ -129,6 +140,7 @@ def script(id: str, kinds: Sequence[str], rounds: int) -> Any:
                 "prompty": ("inside", {"question": text}),
                 "activity": ("note", {"text": text}),
                 "a2a": ("office", {"message": f"echo {text}"}),
+                "isolated": ("sign", {"text": text, "place": str(folder / "signed.txt")}),
             }[kind]
             replies.append(asks(call(name, f"{kind}-{number}", **arguments)).model_copy(update={"delay": 0.05}))
     replies.append(says("All done."))
@@ -159,8 +171,9 @@ async def play(
                 batch = [f"{crowd.queue}-{len(ids) + number}" for number in range(at_once)]
                 ids += batch
                 with ExitStack() as models:
-                    scripts = [models.enter_context(ScriptedModel(script(id, kinds, rounds))) for id in batch]
-                    runs = [await ends.start(model, id, kinds) for model, id in zip(scripts, batch, strict=True)]
+                    scripts = [script(id, kinds, rounds, crowd.folder) for id in batch]
+                    served = [models.enter_context(ScriptedModel(each)) for each in scripts]
+                    runs = [await ends.start(model, id, kinds) for model, id in zip(served, batch, strict=True)]
                     ended += await asyncio.gather(*(run.result() for run in runs))
         effects = {kind: ends.effects(kind, ids) for kind in kinds}
     twice = {kind: {text: n for text, n in counted.items() if n > 1} for kind, counted in effects.items()}

@@ -20,6 +20,7 @@ from perdure.tools import tool
 from perdure.tools.context import ToolContext
 from perdure.worker import create_worker
 
+from .isolated_functions import sign
 from .run_vectors import Interruption, VectorCase, load_run_vectors
 
 
@@ -108,7 +109,7 @@ def diary_tools(job: WorkerJob) -> dict[str, Callable[..., Any]]:
         Diary(job.folder, context).note("start")
         os._exit(137)
 
-    return {"step": step, "pay": pay, "kill_worker": kill_worker}
+    return {"step": step, "pay": pay, "kill_worker": kill_worker, "sign": sign}
 
 
 def vector_tools(job: WorkerJob, case: VectorCase, client: Client) -> dict[str, Callable[..., Any]]:
