@@ -132,7 +132,7 @@ class AgentLoop:
                 reply = await self._call_model()
             except LimitExceededError as limit:
                 return await self._stop_at(limit)
-            if self.state.acts_no_more(reply):
+            if self.state.acts_no_more(reply, is_guarded="output" in self._guarded):
                 continue
             while self._acts_too_late(reply):
                 used_up = no_step_left(self._options, self.state)

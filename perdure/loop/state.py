@@ -99,13 +99,16 @@ class LoopState:
         """Model calls that completed and count for `max_iterations`."""
         return self.iterations - self.answers
 
-    def acts_no_more(self, reply: ModelReply) -> bool:
+    def acts_no_more(self, reply: ModelReply, *, is_guarded: bool) -> bool:
         """Return whether the model, which is told of its tools in the prompt, called none: its answer is asked for
         next.
+
+        What it has said then is no answer yet, so that no output guardrail judges it: with one (`is_guarded`), it is
+        not remembered as the run's last text.
         """
         if not self.prompted or self.answering or reply.message.tool_calls:
             return False
-        self.note(reply.message.text, [])
+        self.note("" if is_guarded else reply.message.text, [])
         self.answering, self.draft = True, reply.message.text[:LAST_TEXT_CHARS]
         return True
 

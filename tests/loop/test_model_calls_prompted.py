@@ -378,3 +378,12 @@ async def test_native_and_prompted_give_the_same_calls_and_results() -> None:
 
 def _parsed(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "arguments": json.loads(data["arguments"])} if "arguments" in data else data
+
+
+@pytest.mark.parametrize("is_guarded", [True, False])
+async def test_a_limit_gives_out_no_text_that_the_output_guardrail_has_not_judged(is_guarded: bool) -> None:
+    guardrails = Guardrails(output=lambda message: GuardrailResult(allowed=False, reason="no")) if is_guarded else None
+    draft = says("A secret draft.").model_copy(update={"input_tokens": 5, "output_tokens": 5})
+    stage = prompted(draft, "{}", max_total_tokens=10, on_limit="partial", guardrails=guardrails)
+    result = await stage.play()
+    assert result.output == (PARTIAL_TEXT if is_guarded else f"{PARTIAL_TEXT}\n\nA secret draft.")
