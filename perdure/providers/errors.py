@@ -27,7 +27,7 @@ _REFUSALS = re.compile(
             # OpenAI, Azure, Gemini, DeepInfra: "tools is not supported in this model", "Tool calling is not supported"
             rf"\b{_TOOLS}{_QUOTE} (?:is|are) (?:currently )?(?:not (?:supported|enabled)|unsupported|disabled)",
             # OpenRouter: "No endpoints found that support tool use"
-            r"no endpoints found that support (?:tool use|.*tool_choice)",
+            r"no endpoints found that support (?:tool use|.{0,200}tool_choice)",
             # vLLM: '"auto" tool choice requires --enable-auto-tool-choice …'
             # llama.cpp: "tools param requires --jinja flag"
             rf"\b{_TOOLS} (?:param |parameter )?requires? --",

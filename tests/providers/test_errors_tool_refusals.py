@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from perdure.providers.errors import error_from_http
+from perdure.providers.errors import error_from_http, refuses_tools
 
 REFUSALS = {
     "Ollama": (400, "registry.ollama.ai/library/gemma3:4b does not support tools"),
@@ -51,3 +53,10 @@ def test_tools_are_refused(status: int, text: str) -> None:
 @pytest.mark.parametrize(("status", "text"), OTHERS.values(), ids=OTHERS)
 def test_something_else_is_wrong(status: int, text: str) -> None:
     assert error_from_http(status, {}, {"error": {"message": text}}, provider="openai").kind != "no_tools"
+
+
+def test_a_long_text_is_read_in_linear_time() -> None:
+    began = time.process_time()
+    assert not refuses_tools("no endpoints found that support " * 5_000)
+    assert time.process_time() - began < 3
+    assert refuses_tools("No endpoints found that support the provided 'tool_choice' value.")
