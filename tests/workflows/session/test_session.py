@@ -14,14 +14,14 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError
-from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.exceptions import CancelledError
 
 from perdure import GuardrailResult, Guardrails
 from perdure.conversation import Conversation
 from perdure.errors import GuardrailError, RunCancelled, RunError
 from perdure.messages import Message, TextPart
 from perdure.protocol import names
-from perdure.protocol.session import HandedOver, SessionNote, Taken
+from perdure.protocol.session import HandedOver, SessionNote
 from perdure.session_conversation import WITHHELD
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
@@ -467,27 +467,3 @@ async def test_readers_leave_out_what_the_session_has_skipped(session: SessionSt
         assert await session.said("two") == "re: two"
     assert await session.conversation() == ["s: You are helpful.", "u: hold on", "u: two", "a: re: two"]
     assert "perdure-skipped-signal-1" in str((await session.link()).history)
-
-
-async def test_what_waits_for_its_turn_is_bounded_however_it_comes(session: SessionStage) -> None:
-    """Messages that come at once are each looked at as if they were the only one."""
-    async with session.worker(graceful_shutdown_timeout=timedelta(0)):
-        await session.start()
-        await session.send("hold on")
-        await asyncio.wait_for(session.gate.reached.wait(), 20)
-    texts = [f"{number} {'x' * 450_000}" for number in range(4)]
-    sending = [asyncio.create_task(session.send(text, while_busy="queue")) for text in texts]
-    await asyncio.sleep(0.5)
-    async with session.worker():
-        taken = await asyncio.gather(*sending, return_exceptions=True)
-        queued = [each for each in taken if isinstance(each, Taken)]
-        assert {each.became for each in queued} == {"queued"}
-        [refused] = [each for each in taken if isinstance(each, ApplicationError)]
-        assert refused.details[0]["kind"] == "busy"
-        session.gate.open.set()
-        await session.idle()
-    said = [text[:4] for text in await session.conversation() if text.startswith("u:")]
-    assert sorted(said) == sorted(
-        ["u: h", *(f"u: {text[0]}" for text, each in zip(texts, taken, strict=True) if each in queued)]
-    )
-    assert "bounded-queue" in str((await session.link()).history)
