@@ -22,7 +22,7 @@ from .console import answer, say
 from .problems import UsageProblem
 from .run_options import DEFAULT_QUEUE
 from .server_connection import ServerConnection, connect_to_server
-from .user_code import UserCode, load_named, load_user_code
+from .user_code import UserCode, load_named, load_user_code, say_mocks
 
 try:
     from ..gateway.app import gateway_app
@@ -45,6 +45,7 @@ def serve(
     compactor: options.Compactors = None,
     credentials: options.Credentials = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
+    mock: options.Mock = False,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = LOOPBACK[0],
     port: Annotated[int, typer.Option(help="The port; 0 is any free one.")] = DEFAULT_PORT,
     tokens: Annotated[
@@ -105,7 +106,8 @@ def serve(
     )
     _require_protected(host, is_open=not known and not open_to_all)
     chosen = {"answers_tasks": answer_tasks, "cancels_tasks": cancel_tasks, "stream_after": stream_after}
-    work = _serve(offers, code, known, task_queue, (host, port), origin or (), chosen, as_json=as_json)
+    say_mocks(honoured=mock)
+    work = _serve(offers, code, known, task_queue, (host, port), origin or (), chosen, mock=mock, as_json=as_json)
     execute(work, is_service=True)
 
 
@@ -158,6 +160,7 @@ async def _serve(
     origins: Sequence[str],
     chosen: dict[str, Any],
     *,
+    mock: bool,
     as_json: bool,
 ) -> None:
     host, port = address
@@ -167,9 +170,9 @@ async def _serve(
         gateway = Gateway(server.client, offers, task_queue, authenticators, **chosen)
         if authenticators:
             await gateway.require_tenants()
-        has_worker = server.embedded is not None or bool(code.sources)
+        has_worker = server.embedded is not None or mock or bool(code.sources)
         if has_worker:
-            await stack.enter_async_context(_worker(server, code, task_queue))
+            await stack.enter_async_context(_worker(server, code, task_queue, mock=mock))
         hosts = (*LOOPBACK, "[::1]") if host in LOOPBACK else ("*",)
         app = gateway_app(gateway, hosts=hosts, origins=origins)
         url = await stack.enter_async_context(serve_app(app, host, port, what="The gateway"))
@@ -180,7 +183,7 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _worker(server: ServerConnection, code: UserCode, task_queue: str) -> AsyncIterator[None]:
+async def _worker(server: ServerConnection, code: UserCode, task_queue: str, *, mock: bool) -> AsyncIterator[None]:
     """Run a worker in this process, with the agents' own files trusted as those of `perdure run` are."""
     tune_process()
     limits = OPEN if server.embedded is not None else WorkerLimits.from_environment()
@@ -194,6 +197,7 @@ async def _worker(server: ServerConnection, code: UserCode, task_queue: str) -> 
             guardrails=code.guardrails,
             compactors=code.compactors,
             credentials=code.credentials,
+            mock=mock,
             limits=limits,
             tracer_provider=traces,
         ),

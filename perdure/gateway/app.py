@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -101,7 +102,19 @@ def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: C
                     await stack.enter_async_context(running())
             yield
 
-    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+    handlers = {HTTPException: _no_such_address}
+    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers=handlers)
+
+
+async def _no_such_address(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    problem = HttpProblem(error.status_code, "no_such_address", f"{request.method} {request.url.path}: {error.detail}")
+    return JSONResponse(
+        problem.body.model_dump(mode="json"),
+        status_code=error.status_code,
+        headers=error.headers,
+        media_type="application/problem+json",
+    )
 
 
 class _OwnPages:

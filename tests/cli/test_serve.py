@@ -16,11 +16,14 @@ async def test_one_command_has_it_all(embedded: Cli, tmp_path: Path) -> None:
     """The embedded server, a worker with the tools, and what to paste into a client."""
     file = tmp_path / "clerk.prompty"
     file.write_text("---\nname: clerk\nmodel: gpt-x\n---\nsystem:\nBe brief.\n")
-    gateway = await embedded.start("serve", str(file), "--port", "0", "--json")
+    embedded.environment["DEBUG_MOCK_RESPONSES"] = '["Hello."]'
+    gateway = await embedded.start("serve", str(file), "--port", "0", "--mock")
     pasted = await gateway.says("OpenAI:")
     url = pasted.partition('base_url="')[2].partition('"')[0]
     async with openai.AsyncOpenAI(base_url=url, api_key="anything", max_retries=0) as client:
         assert [each.id async for each in await client.models.list()] == ["clerk"]
+        said = await client.chat.completions.create(model="clerk", messages=[{"role": "user", "content": "Hi"}])
+        assert said.choices[0].message.content == "Hello."
     assert (await gateway.finish(signal.SIGTERM)).code == 0
 
 
