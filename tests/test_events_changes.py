@@ -20,7 +20,7 @@ from .support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
-ITERATIONS = 40
+ITERATIONS = 20
 
 
 def echo(text: str = "") -> str:

@@ -23,7 +23,7 @@ from perdure.tools.handlers import load_tools
 from perdure.worker import create_worker
 
 from ..support.command_line import Cli
-from ..support.stage import Stage, replay_run
+from ..support.stage import Stage, replay_runs
 from ..support.waiting import wait_for
 
 REPOSITORY = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ async def test_the_refund_is_made_once_a_person_has_approved_it(stage: Stage, sh
     assert refund == {"id": "R1", "amount": 49.5, "reason": "The article does not work."}
     assert result.output.startswith("Dear Ada, we are sorry. Rule: An article that does not work is refunded in full")
     assert result.usage.input_tokens > 0
-    await replay_run(stage.client, run.id)
+    await replay_runs(stage.client, run.id)
 
 
 async def test_the_command_of_its_page(shop: ModuleType, cli: Cli, client: Client) -> None:
@@ -82,11 +82,12 @@ async def test_the_command_of_its_page(shop: ModuleType, cli: Cli, client: Clien
     )
 
     async def waits() -> bool:
+        assert command.process.returncode is None, (await command.finish()).stderr
         with suppress(RunNotFound):
             return bool((await get_run(client, "help-desk-command").status()).pending_approvals)
         return False
 
-    await wait_for(waits, timeout=120)
+    await wait_for(waits, timeout=100)
     assert (await cli("approve", "help-desk-command", "refund")).code == 0
     done = await command.finish()
     assert done.code == 0, done.stderr

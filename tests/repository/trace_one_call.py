@@ -11,9 +11,9 @@ in this process; the server and the model are reached as always, over sockets. W
 - `start`: `start_run`, from its call to its return; no worker takes the run.
 - `turn`: a turn of a session, from the call of `send` to the result in the caller's hands.
 
-The first time has imported everything and opened the connections, so that neither counts. `perdure.testing` does not
-count either, nor do the worker's looks at its memory and at its event loops, which come again and again, whatever is
-being done, nor what it imports ahead.
+The first time has imported everything and opened the connections, so that neither counts; the largest import comes
+before it, since nothing traces it then. `perdure.testing` does not count either, nor do the worker's looks at its
+memory and at its event loops, which come again and again, whatever is being done, nor what it imports ahead.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from types import CodeType, FrameType
 from typing import Any
 from uuid import uuid4
 
+import openai  # noqa: F401
 from temporalio.client import Client
 
 import perdure

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from perdure.client import RunHandle
 from perdure.errors import RunCancelled
 
-from ..support.background_kills import Heard, hear, is_recorded, play
+from ..support.background_kills import Heard, is_recorded, play
 from ..support.background_responses import INPUT_TOKENS, BackgroundServer
 from ..support.commands import ForkedProcess
 from ..support.stage import Stage
@@ -40,6 +40,7 @@ class Scene:
     folder: Path
     server: BackgroundServer
     run: RunHandle
+    heard: Heard
     reader: asyncio.Task[Heard]
     first: ForkedProcess
 
@@ -48,6 +49,14 @@ class Scene:
             return bool(self.server.made) and self.server.made[-1].said >= words
 
         await wait_for(has_said)
+
+    async def until_heard(self) -> None:
+        """Until the reader has text: one that comes late misses what a lost attempt has said."""
+
+        async def has_heard() -> bool:
+            return bool(self.heard.text) or self.reader.done()
+
+        await wait_for(has_heard)
 
     async def is_recorded(self) -> bool:
         return await is_recorded(self.stage.client, self.run.id)
@@ -74,8 +83,9 @@ class Scenes:
             server.created_after = created_after
             first = await worker_of(stage, self._nursery, self._folder)
             run = await stage.start(server.agent(), id=f"{self._queue}-{name}", stream=True)
-            reader = asyncio.create_task(hear(run))
-            yield Scene(stage, self._nursery, self._folder, server, run, reader, first)
+            heard = Heard()
+            reader = asyncio.create_task(heard.follow(run))
+            yield Scene(stage, self._nursery, self._folder, server, run, heard, reader, first)
             await stage.replay()
 
 
@@ -125,6 +135,7 @@ async def killed_in_the_window(scenes: Scenes) -> None:
 async def forgotten(scenes: Scenes) -> None:
     async with scenes.scene("forgotten") as scene:
         await scene.until_said(20)
+        await scene.until_heard()
         scene.first.kill()
         scene.server.forgotten.add("resp_1")
         await scene.worker()

@@ -224,7 +224,7 @@ async def test_messages_that_race_with_the_end(stage: Stage, scripted: Scripted)
 
     model = scripted(script)
     async with stage.worker():
-        runs = [await stage.start(scripted_agent(model), max_iterations=1000) for _ in range(10)]
+        runs = [await stage.start(scripted_agent(model), max_iterations=1000) for _ in range(5)]
         watching = [asyncio.create_task(watch(get_run(stage.client, run.id))) for run in runs]
         await asyncio.gather(*[steer_until_over(run) for run in runs])
         results = await asyncio.gather(*[run.result() for run in runs])

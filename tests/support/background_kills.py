@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from perdure.protocol.outcome import RunResult
 from .agents import QUESTION
 from .background_responses import INPUT_TOKENS, BackgroundServer
 from .effects_once import Crowd
-from .stage import replay_run
+from .stage import replay_runs
 from .waiting import wait_for
 from .workers import Nursery
 
@@ -30,22 +30,21 @@ async def is_recorded(client: Client, id: str) -> bool:
 
 @dataclass
 class Heard:
-    """What a reader of one run was told, and what the run gave."""
+    """What a reader of one run has been told so far, and at the end what the run gave."""
 
-    text: str
-    resets: int
-    result: RunResult
+    text: str = ""
+    resets: int = 0
+    result: RunResult = field(init=False)
 
-
-async def hear(run: RunHandle) -> Heard:
-    """Follow the run to its end, as somebody who watches."""
-    text, resets = "", 0
-    async for event in run.stream():
-        if event.type == "token":
-            text += event.data["token"]
-        elif event.type == "text_reset":
-            text, resets = "", resets + 1
-    return Heard(text, resets, await run.result())
+    async def follow(self, run: RunHandle) -> Heard:
+        """Follow the run to its end, as somebody who watches."""
+        async for event in run.stream():
+            if event.type == "token":
+                self.text += event.data["token"]
+            elif event.type == "text_reset":
+                self.text, self.resets = "", self.resets + 1
+        self.result = await run.result()
+        return self
 
 
 @dataclass
@@ -93,14 +92,13 @@ async def play(
             )
             for number in range(runs)
         ]
-        readers = asyncio.gather(*map(hear, handles))
+        readers = asyncio.gather(*(Heard().follow(handle) for handle in handles))
         for handle in handles:
             await wait_for(partial(is_recorded, client, handle.id))
         first.kill()
         async with crowd.killing(workers, pauses, kills - 1) as killed:
             heard = await readers
-        for handle in handles:
-            await replay_run(client, handle.id)
+        await replay_runs(client, *(handle.id for handle in handles))
         texts = {made.text for made in server.made}
         assert all(each.text == each.result.output and each.text in texts for each in heard)
         return BackgroundKills(heard, 1 + len(killed), len(server.made), server.paid)

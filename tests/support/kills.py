@@ -21,7 +21,7 @@ from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks,
 
 from .agents import QUESTION, scripted_agent
 from .commands import ForkedProcess
-from .stage import replay_run
+from .stage import replay_runs
 from .waiting import wait_for
 from .worker_process import WorkerJob
 from .workers import Nursery, count, read_diary
@@ -144,7 +144,7 @@ class Scene:
         await asyncio.to_thread(
             self.model.wait_until, lambda: all(request.finished_at for request in self.model.requests)
         )
-        await replay_run(self.client, self.run.id)
+        await replay_runs(self.client, self.run.id)
         steps = [request.step for request in self.model.requests]
         answered = [request.step for request in self.model.requests if not request.aborted]
         return Outcome(

@@ -12,6 +12,7 @@ from perdure.agents import Agent
 from perdure.messages import ToolResult
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import Asking, KindCall, Offering
+from perdure.tools.mcp.declaration import MAX_DISCOVERY_SECONDS
 from perdure.tools.mcp.kind import McpKind
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,7 @@ def on_stdio(*, env: dict[str, str] | None = None, **fields: Any) -> dict[str, A
         "args": ["-m", "tests.support.mcp_server"],
         "env": {"PYTHONPATH": str(ROOT), **(env or {})},
         "cwd": str(ROOT),
+        "discoveryTimeout": MAX_DISCOVERY_SECONDS,  # its process imports much, which takes a busy machine a while
         **fields.pop("options", {}),
     }
     return {"name": "tests", "kind": "mcp", "options": options, **fields}

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Replayer
 
 from perdure.agents import Agent
 from perdure.client import RunHandle, get_run
@@ -25,12 +24,10 @@ from perdure.protocol.search_attributes import ALL
 from perdure.protocol.session import SessionInput, SessionMessage, SessionSetup, SessionStatus, Taken
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
 from perdure.worker import create_worker
-from perdure.workflows.agent_run import AgentRun
-from perdure.workflows.runner import OwnWorkflowRunner
-from perdure.workflows.session.session import Session
 
 from .agents import scripted_agent
 from .gates import Gate
+from .stage import FEW_POLLS, replay
 from .waiting import wait_for
 
 INSTRUCTIONS = [Message.system("You are helpful.")]
@@ -69,7 +66,7 @@ class SessionStage:
 
     @asynccontextmanager
     async def worker(self, **more: Any) -> AsyncIterator[None]:
-        settings = {"tool_loop": asyncio.get_running_loop(), **more}
+        settings = {"tool_loop": asyncio.get_running_loop(), **FEW_POLLS, **more}
         async with create_worker(self.client, task_queue=self.id, tools={"gate": self.gate}, **settings):
             yield
 
@@ -137,16 +134,14 @@ class SessionStage:
 
     async def replay(self) -> None:
         """Replay what the session and its turns have recorded; raises when the code would not have made it."""
-        replayer = Replayer(
-            workflows=[AgentRun, Session],
-            data_converter=self.client.data_converter,
-            unsandboxed_workflow_runner=OwnWorkflowRunner(),
-        )
-        for link in await self.links():
-            await replayer.replay_workflow(WorkflowHistory(self.id, link.history))
-            for turn in link.turns:
-                handle = self.client.get_workflow_handle(turn.run_id, run_id=turn.first_run_id)
-                await replayer.replay_workflow(await handle.fetch_history())
+
+        async def histories() -> AsyncIterator[WorkflowHistory]:
+            for link in await self.links():
+                yield WorkflowHistory(self.id, link.history)
+                for turn in link.turns:
+                    yield await self.client.get_workflow_handle(turn.run_id, run_id=turn.first_run_id).fetch_history()
+
+        await replay(self.client, histories())
 
 
 def shown(messages: list[Message]) -> list[str]:

@@ -18,8 +18,12 @@ from perdure.options import RunOptions
 from perdure.worker import create_worker
 from perdure.workflows.agent_run import AgentRun
 from perdure.workflows.runner import OwnWorkflowRunner
+from perdure.workflows.session.session import Session
 
 from .agents import QUESTION
+
+FEW_POLLS = {"max_concurrent_workflow_task_polls": 2, "max_concurrent_activity_task_polls": 2}
+"""Options of a worker for a few runs: to begin and end ten polls is a sixth of what a short run costs."""
 
 
 class Stage:
@@ -56,7 +60,7 @@ class Stage:
     @asynccontextmanager
     async def worker(self, tools: Any = (), **more: Any) -> AsyncIterator[Worker]:
         """A worker in this process, for as long as the block runs; its tools share the event loop of the test."""
-        settings = {"tool_loop": asyncio.get_running_loop(), **more}
+        settings = {"tool_loop": asyncio.get_running_loop(), **FEW_POLLS, **more}
         async with create_worker(self.client, task_queue=self.task_queue, tools=tools, **settings) as worker:
             yield worker
 
@@ -70,16 +74,26 @@ class Stage:
 
     async def replay(self) -> None:
         """Replay every history that the runs recorded; raises when the code as it is would not have made it."""
-        for run in self.runs:
-            await replay_run(self.client, run.id)
+        if self.runs:
+            await replay_runs(self.client, *(run.id for run in self.runs))
 
 
-async def replay_run(client: Client, workflow_id: str) -> None:
-    """Replay all links of one run. Raises what the replay does."""
+async def replay_runs(client: Client, *workflow_ids: str) -> None:
+    """Replay all links of these runs. Raises what the replay does."""
+
+    async def histories() -> AsyncIterator[WorkflowHistory]:
+        for workflow_id in workflow_ids:
+            async for link in read_links(client, workflow_id):
+                yield WorkflowHistory(workflow_id, link.history)
+
+    await replay(client, histories())
+
+
+async def replay(client: Client, histories: AsyncIterator[WorkflowHistory]) -> None:
+    """Replay histories of runs and sessions by one replayer, whose start costs more than they do."""
     replayer = Replayer(
-        workflows=[AgentRun],
+        workflows=[AgentRun, Session],
         data_converter=client.data_converter,
         unsandboxed_workflow_runner=OwnWorkflowRunner(),
     )
-    async for link in read_links(client, workflow_id):
-        await replayer.replay_workflow(WorkflowHistory(workflow_id, link.history))
+    await replayer.replay_workflows(histories)

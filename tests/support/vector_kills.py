@@ -18,7 +18,7 @@ from perdure.testing.script import Script
 from .agents import scripted_agent
 from .kills import Scene, delays_of
 from .run_vectors import Outcome, VectorCase
-from .stage import replay_run
+from .stage import replay_runs
 from .vector_runs import options, outcome_of, script, send
 from .worker_process import VECTOR_TOOL_SECONDS
 from .workers import Nursery, count
@@ -49,7 +49,7 @@ async def vector_killed(client: Client, nursery: Nursery, root: Path, case: Vect
             await send(due, run)
         kills = await _kill_after_each_activity(scene)
         outcome = await outcome_of(run)
-        await replay_run(client, run.id)
+        await replay_runs(client, run.id)
         requests = [json.dumps(request.body) for request in model.requests if not request.aborted]
         return KilledVector(
             outcome=outcome,

@@ -10,11 +10,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def wait_for(probe: Callable[[], Awaitable[T]], *, timeout: float = 20.0, every: float = 0.02) -> T:
-    """The first truthy value that `probe` gives; fails the test after `timeout` seconds without one."""
+LONGEST_PAUSE = 0.1
+
+
+async def wait_for(probe: Callable[[], Awaitable[T]], *, timeout: float = 60.0, every: float = 0.02) -> T:
+    """The first truthy value that `probe` gives; fails the test after `timeout` seconds without one.
+
+    A probe often asks server and worker, so what takes long is asked for less and less often.
+    """
     deadline = time.monotonic() + timeout
     while not (value := await probe()):
         if time.monotonic() > deadline:
             raise AssertionError(f"{probe!r} gave {value!r} for {timeout} s")
         await asyncio.sleep(every)
+        every = max(every, min(every * 1.2, LONGEST_PAUSE))
     return value

@@ -62,15 +62,23 @@ async def decide(stage: Stage, id: str) -> None:
         return
 
 
-@pytest.mark.parametrize("junk", FLOODS.values(), ids=FLOODS.keys())
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["numbers", "of a fitting form"],
+        ["lists", "two values each"],
+        *(pytest.param([kind], marks=pytest.mark.trial) for kind in FLOODS),
+    ],
+    ids=" and ".join,
+)
 async def test_a_flood_of_signals_hinders_no_decision(
-    stage: Stage, scripted: Scripted, junk: list[Payload], caplog: pytest.LogCaptureFixture
+    stage: Stage, scripted: Scripted, kinds: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage.worker([approve]):
         run = await stage.start(scripted_agent(scripted(WAITS), [APPROVED]))
         await asked(run)
-    for _ in range(8):
-        await send_signal(stage.client, run.id, STEER, *junk)
+    for number in range(8):
+        await send_signal(stage.client, run.id, STEER, *FLOODS[kinds[number % len(kinds)]])
     async with stage.worker([approve]):
         await decide(stage, run.id)
         assert (await run.result()).output == "done"

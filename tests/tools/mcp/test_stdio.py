@@ -139,7 +139,7 @@ async def test_a_call_that_does_no_harm_is_made_again(tmp_path: Path, caplog: py
 
 
 async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path) -> None:
-    tools = await Tools(old(tmp_path, "time.sleep(0.2)"), McpKind(idle_seconds=0.1)).ask()
+    tools = await Tools(old(tmp_path, "time.sleep(0.2)"), McpKind(idle_seconds=1.0)).ask()
     pid = int((await tools.call("hello")).text)
     assert await asyncio.gather(tools.call("hello"), tools.call("hello")) == [ToolResult.of_text(str(pid))] * 2
     await wait_for(_that(lambda: not is_alive(pid)))
