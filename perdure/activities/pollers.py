@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from temporalio.api.enums.v1 import ResourceExhaustedCause, TaskQueueType
+from temporalio.api.enums.v1 import ResourceExhaustedCause, TaskQueueType, VersioningBehavior, WorkerVersioningMode
 from temporalio.api.errordetails.v1 import ResourceExhaustedFailure
-from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 POLL_SECONDS = 70.0
 """A worker polls at least once a minute; the server lists one that has left for longer than that."""
 WORKFLOWS = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+
+
+class Version(NamedTuple):
+    """A version of a deployment of workers."""
+
+    deployment: str
+    build_id: str
+
+    def __str__(self) -> str:
+        return f"{self.deployment}:{self.build_id}"
+
+
+def pinned_version(run: WorkflowExecutionDescription) -> Version | None:
+    """Return the version whose workers alone execute the run; None for a run that any worker executes."""
+    info = run.raw_description.workflow_execution_info.versioning_info
+    override = info.versioning_override
+    if override.HasField("pinned"):
+        found = override.pinned.version
+    elif info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED and not override.auto_upgrade:
+        found = info.deployment_version
+    else:
+        return None
+    return Version(found.deployment_name, found.build_id)
+
+
+def version_of(poller: PollerInfo) -> Version | None:
+    """Return the version that a poller works for; None for one without."""
+    options = poller.deployment_options
+    is_versioned = options.worker_versioning_mode == WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
+    return Version(options.deployment_name, options.build_id) if is_versioned else None
 
 
 async def somebody_polls(
@@ -24,18 +56,23 @@ async def somebody_polls(
     *,
     within: float = POLL_SECONDS,
     now: float | None = None,
+    version: Version | None = None,
 ) -> bool:
     """Return whether a worker has polled the queue for tasks of that kind in the last seconds. Raises `RPCError`.
 
-    `now` is the server's time; None takes this machine's for it.
+    `now` is the server's time; None takes this machine's for it. With `version`, only its workers count.
     """
-    description = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
-        )
-    )
-    newest = max((poller.last_access_time.ToMilliseconds() for poller in description.pollers), default=0)
+    found = await pollers(client, task_queue, kind)
+    polled = [each.last_access_time.ToMilliseconds() for each in found if version in (None, version_of(each))]
+    newest = max(polled, default=0)
     return (time.time() if now is None else now) - newest / 1000 < within
+
+
+async def pollers(client: Client, task_queue: str, kind: TaskQueueType.ValueType = WORKFLOWS) -> Sequence[PollerInfo]:
+    """Return who has polled the queue of late. Raises `RPCError`."""
+    queue = TaskQueue(name=task_queue)
+    request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=queue, task_queue_type=kind)
+    return (await client.workflow_service.describe_task_queue(request)).pollers
 
 
 _CAUSE = "RESOURCE_EXHAUSTED_CAUSE_"

@@ -183,7 +183,8 @@ class RunActivities:
         inventory = await self.stock.for_run(run, may_ask=may_ask)
         if inventory.is_final:
             run.offer(inventory)
-            self._runs.add(link.workflow_id, run, _beginning(begun))
+            goes_on = isinstance(begun, RunInput) and begun.carried is not None
+            self._runs.add(link.workflow_id, run, None if goes_on else _beginning(begun))
         elif input.offer and inventory.lacking:
             raise refusal(inventory.lacking, input.offer)
         return inventory

@@ -174,10 +174,14 @@ class RunCache:
         """Return what is known of a run, which may use what the worker's limits allow."""
         return KnownRun(run_id, begun, first_run_id=first_run_id, limits=self._limits)
 
-    def add(self, workflow_id: str, run: KnownRun, conversation: Conversation) -> None:
-        """Remember a run; those that were not used for the longest time make room for it."""
+    def add(self, workflow_id: str, run: KnownRun, conversation: Conversation | None) -> None:
+        """Remember a run; those that were not used for the longest time make room for it.
+
+        `conversation` is None for a further link of a run: what is known of the conversation stays.
+        """
         _keep(self._runs, workflow_id, run)
-        _keep(self._conversations, workflow_id, conversation)
+        if conversation is not None:
+            _keep(self._conversations, workflow_id, conversation)
 
     def forget(self, workflow_id: str, run_id: str) -> None:
         """Drop what is kept of a run or a session that has ended; another run of the same workflow id stays."""

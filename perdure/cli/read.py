@@ -88,7 +88,8 @@ async def _status(id: str, as_json: bool) -> None:
         answer(f"{call} waits for {what} {times(pending.model_dump())}: {how}")
         answer(f"  or {denial_command(*named)}")
     if found.queue_without_worker:
-        answer(waiting_text(run_id, found.queue_without_worker, memo, is_polled=found.workers_are_busy))
+        is_busy, version = found.workers_are_busy, found.pinned_to
+        answer(waiting_text(run_id, found.queue_without_worker, memo, is_polled=is_busy, pinned_to=version))
 
 
 def result(

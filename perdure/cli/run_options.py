@@ -279,9 +279,9 @@ LogFormat = Annotated[
 ]
 
 
-def metrics_endpoint(port: int | None, address: str | None) -> str | None:
+def endpoint(port: int | None, address: str | None, of: Literal["metrics", "health"]) -> str | None:
     """Return the `HOST:PORT` that the options name; None for none. Raises `typer.BadParameter` for both options."""
     if port is not None and address is not None:
-        text = "excludes --metrics-port, which names a port of 127.0.0.1"
-        raise typer.BadParameter(text, param_hint="--metrics-address")
+        text = f"excludes --{of}-port, which names a port of 127.0.0.1"
+        raise typer.BadParameter(text, param_hint=f"--{of}-address")
     return f"127.0.0.1:{port}" if port is not None else address

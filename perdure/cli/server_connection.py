@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
 
-from ..activities.pollers import POLL_SECONDS, somebody_polls
+from ..activities.pollers import POLL_SECONDS, Version, somebody_polls
 from ..client.connection import connect, environment_names_a_server
 from ..client.embedded import launch as settings
 from ..client.embedded.server import LocalServer
@@ -46,13 +46,13 @@ class ServerConnection:
         """Return a second client of the same server: each worker needs one of its own."""
         return await (self.embedded.connect() if self.embedded else connect())
 
-    async def is_polled(self, task_queue: str, *, now: float | None = None) -> bool:
+    async def is_polled(self, task_queue: str, *, now: float | None = None, version: Version | None = None) -> bool:
         """Return whether a worker polls the queue; one that has ended counts for seconds, elsewhere for a minute.
 
-        `now` is the server's time, if it is known. Raises `RPCError`.
+        `now` is the server's time, if it is known; with `version`, only its workers count. Raises `RPCError`.
         """
         within = 1.5 * settings.POLL_SECONDS if self.embedded else POLL_SECONDS
-        return await somebody_polls(self.client, task_queue, within=within, now=now)
+        return await somebody_polls(self.client, task_queue, within=within, now=now, version=version)
 
     async def has_ended(self, run_id: str) -> bool:
         """Return whether the run is over."""

@@ -14,7 +14,7 @@ from .command import execute
 from .console import answer, say
 from .encryption import codec_for_ui
 from .problems import FAILED
-from .run_options import DEFAULT_QUEUE, metrics_endpoint
+from .run_options import DEFAULT_QUEUE, endpoint
 from .server_connection import ServerConnection, connect_to_server
 from .worker import named_code, supervise, worker_arguments
 
@@ -65,7 +65,7 @@ def dev(
     The server is the embedded one. The worker restarts when a file in a watched folder changes.
     """
     named = named_code(tools, guardrails, compactor, credentials)
-    metrics = metrics_endpoint(metrics_port, metrics_address)
+    metrics = endpoint(metrics_port, metrics_address, "metrics")
     command = worker_arguments(named, task_queue, prompt_root, grace=5.0, metrics=metrics, mock=mock)
     execute(_develop(command, watch or [Path.cwd()], port, ui_port, as_json), is_service=True)
 

@@ -9,8 +9,9 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from temporalio.worker import Worker
@@ -20,14 +21,17 @@ from ..errors import ConfigurationError
 from ..providers.rates import parsed_rates, shown_rate
 from ..trace.environment import collector_provider
 from ..worker import create_worker, tune_process
+from ..worker.health import serving_health
 from ..worker_limits import WorkerLimits
 from . import run_options as options
+from . import worker_options as more
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
-from .run_options import DEFAULT_QUEUE, metrics_endpoint
-from .server_connection import connect_to_server
+from .run_options import DEFAULT_QUEUE, endpoint
+from .server_connection import ServerConnection, connect_to_server
 from .user_code import UserCode, load_user_code, say_mocks
+from .worker_inside import current_version_command
 
 SECONDS = 2.0
 """The time between two touches."""
@@ -80,12 +84,29 @@ def worker(
     allow_env: options.AllowEnv = None,
     allow_hosts: options.AllowHosts = None,
     allow_kinds: options.AllowKinds = None,
+    deployment: more.Deployment = None,
+    build_id: more.BuildId = None,
+    max_concurrent_workflow_tasks: more.WorkflowTasks = None,
+    max_concurrent_activities: more.Activities = None,
+    max_concurrent_local_activities: more.LocalActivities = None,
+    max_cached_workflows: more.CachedWorkflows = None,
+    max_concurrent_workflow_task_polls: more.WorkflowPolls = None,
+    max_concurrent_activity_task_polls: more.ActivityPolls = None,
     reload: Annotated[bool, typer.Option("--reload", help="Restart when files change.")] = False,
     watch: options.Watch = None,
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
     health_file: Annotated[
         Path | None,
         typer.Option("--health-file", metavar="FILE", help="Touch it every 2 s while the worker is well."),
+    ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            "--health-port", min=1, max=65535, help="Serve /health/live and /health/ready on this port of 127.0.0.1."
+        ),
+    ] = None,
+    health_address: Annotated[
+        str | None, typer.Option("--health-address", metavar="HOST:PORT", help="The same on another address.")
     ] = None,
     metrics_port: options.MetricsPort = None,
     metrics_address: options.MetricsAddress = None,
@@ -105,29 +126,40 @@ def worker(
     rates = _rates(rate or ())
     allowed = {"commands": allow_commands, "env": allow_env, "hosts": allow_hosts, "kinds": allow_kinds}
     limits = WorkerLimits.from_environment().with_names(allowed)
-    metrics = metrics_endpoint(metrics_port, metrics_address)
+    metrics = endpoint(metrics_port, metrics_address, "metrics")
+    health = endpoint(health_port, health_address, "health")
+    more.require_version(deployment, build_id, reload=reload)
+    sizes = more.given_sizes(
+        max_concurrent_workflow_tasks=max_concurrent_workflow_tasks,
+        max_concurrent_activities=max_concurrent_activities,
+        max_concurrent_local_activities=max_concurrent_local_activities,
+        max_cached_workflows=max_cached_workflows,
+        max_concurrent_workflow_task_polls=max_concurrent_workflow_task_polls,
+        max_concurrent_activity_task_polls=max_concurrent_activity_task_polls,
+    )
     if reload:
         named = named_code(tools, guardrails, compactor, credentials)
-        command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock)
+        others = more.as_words({**sizes, **({"health_address": health} if health else {})})
+        command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock) + others
         command += ["--metrics-by-tenant"] if metrics_by_tenant else []
         execute(supervise(command, watch or [Path.cwd()], limits.as_environment()), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
     end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
     say_mocks(honoured=mock)
-    work = _work(
-        code,
-        task_queue,
-        prompt_root,
-        grace,
-        rates=rates,
+    settings = dict(
+        task_queue=task_queue,
+        prompt_root=prompt_root,
+        graceful_shutdown_timeout=timedelta(seconds=grace),
+        model_rate=rates,
         mock=mock,
         limits=limits,
         metrics_by_tenant=metrics_by_tenant,
-        health_file=health_file,
-        end=end,
-        as_json=as_json,
+        deployment=deployment,
+        build_id=build_id,
+        **sizes,
     )
+    work = _work(code, settings, health_file=health_file, health=health, end=end, as_json=as_json)
     execute(work, is_service=True, metrics=metrics)
 
 
@@ -141,46 +173,43 @@ def _rates(texts: Sequence[str]) -> dict[str, float]:
 
 async def _work(
     code: UserCode,
-    task_queue: str,
-    prompt_root: Path | None,
-    grace: float,
+    settings: dict[str, Any],
     *,
-    rates: dict[str, float],
-    mock: bool,
-    limits: WorkerLimits,
-    metrics_by_tenant: bool,
     health_file: Path | None,
+    health: str | None,
     end: Callable[[], Awaitable[object]],
     as_json: bool,
 ) -> None:
     tune_process()
     async with connect_to_server() as server:
         await register_search_attributes(server.client)
-        async with (
-            collector_provider(say) as traces,
-            create_worker(
+        async with collector_provider(say) as traces:
+            running = create_worker(
                 server.client,
-                task_queue=task_queue,
                 tools=code.tools,
                 registered_tools=not code.names_its_tools,
                 guardrails=code.guardrails,
                 compactors=code.compactors,
                 credentials=code.credentials,
-                prompt_root=prompt_root,
-                model_rate=rates,
-                mock=mock,
-                limits=limits,
-                metrics_by_tenant=metrics_by_tenant,
-                graceful_shutdown_timeout=timedelta(seconds=grace),
                 tracer_provider=traces,
-            ) as running,
-            fresh_file(health_file, running),
-        ):
-            tools = ", ".join(code.tools) or "none"
-            say(f"Worker on {server.place}, task queue {task_queue!r}, tools: {tools}{_rate_line(rates)}", "strong")
-            if as_json:
-                answer({"taskQueue": task_queue, "tools": list(code.tools), "rates": rates})
-            await end()
+                **settings,
+            )
+            async with serving_health(health, running) as works, running, fresh_file(health_file, running):
+                _say_what_works(server, code, settings, as_json=as_json)
+                with works:
+                    await end()
+
+
+def _say_what_works(server: ServerConnection, code: UserCode, settings: Mapping[str, Any], *, as_json: bool) -> None:
+    queue, rates, deployment, build_id = itemgetter("task_queue", "model_rate", "deployment", "build_id")(settings)
+    tools = ", ".join(code.tools) or "none"
+    version = f", version {deployment}:{build_id}" if deployment else ""
+    say(f"Worker on {server.place}, task queue {queue!r}{version}, tools: {tools}{_rate_line(rates)}", "strong")
+    if as_json:
+        place = {"taskQueue": queue, "rates": rates, "deployment": deployment, "buildId": build_id}
+        answer({"tools": list(code.tools), **place})
+    if deployment:
+        say(f"It gets runs once its version is current: {current_version_command(deployment, build_id)}")
 
 
 def _rate_line(rates: dict[str, float]) -> str:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError
 
+from ..activities.pollers import pinned_version
 from ..client.connection import PATIENCE_SECONDS, has_waited
 from ..client.reading.watch import is_away
 from ..commands import command_line, shell_word
@@ -69,7 +70,8 @@ async def mention_missing_worker(
         if (run := await _describe(server.client, run_id)) is None:
             continue
         waits = has_waited(run) and not server.works
-        is_polled = waits and await server.is_polled(run.task_queue)
+        version = pinned_version(run)
+        is_polled = waits and await server.is_polled(run.task_queue, version=version)
         if waits and not is_polled and helps and server.embedded and run.history_length <= _UNBEGUN:
             if not only_missing:
                 say(f"No worker polls the task queue {run.task_queue!r} any more: this command executes run {run_id}")
@@ -77,7 +79,8 @@ async def mention_missing_worker(
                 await asyncio.Event().wait()
         if waits and not said and not (is_polled and only_missing):
             memo = await read_memo(run)
-            say(waiting_text(run_id, run.task_queue, memo, is_polled=is_polled), "strong")
+            pinned_to = str(version) if version else None
+            say(waiting_text(run_id, run.task_queue, memo, is_polled=is_polled, pinned_to=pinned_to), "strong")
         said = waits and not (is_polled and only_missing)
 
 
@@ -91,8 +94,21 @@ async def _describe(client: Client, run_id: str) -> WorkflowExecutionDescription
         return None
 
 
-def waiting_text(run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: bool = False) -> str:
-    """Return the message about a run that no worker takes up, with the command to type."""
+def waiting_text(
+    run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: bool = False, pinned_to: str | None = None
+) -> str:
+    """Return the message about a run that no worker takes up, with the command to type.
+
+    `pinned_to` is the version of the workers (`DEPLOYMENT:BUILD`) that alone take it up.
+    """
+    if pinned_to:
+        those = "whose workers are busy on" if is_polled else "of which no worker polls"
+        gone = ", or ended a short while ago" if is_polled else ""
+        return (
+            f"Run {run_id} waits: it is pinned to the version {pinned_to}, {those} the task queue "
+            f"{task_queue!r}{gone}. Start one: {worker_command(task_queue)} {version_options(pinned_to)}. "
+            f"Or let the run go on in the current version: {unpin_command(run_id)}"
+        )
     resume = f"{resume_command(run_id)} (with its own tools), or " if memo.has_code else ""
     command = f"in another terminal: {resume}{worker_command(task_queue)}"
     if is_polled:
@@ -106,6 +122,28 @@ def waiting_text(run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: 
 def resume_command(run_id: str) -> str:
     """Return the command that starts a worker for one run, with the code that the run's own command was given."""
     return command_line("resume", run_id)
+
+
+AUTO_UPGRADE = "--versioning-override-behavior auto_upgrade"
+
+
+def version_options(version: str) -> str:
+    """Return the options of `perdure worker` for a version, `DEPLOYMENT:BUILD`."""
+    deployment, _, build_id = version.partition(":")
+    return f"--deployment {shell_word(deployment)} --build-id {shell_word(build_id)}"
+
+
+def current_version_command(deployment: str, build_id: str) -> str:
+    """Return the command that makes a version of the workers the one that new runs go to."""
+    return (
+        f"temporal worker deployment set-current-version --deployment-name {shell_word(deployment)} "
+        f"--build-id {shell_word(build_id)} --yes"
+    )
+
+
+def unpin_command(run_id: str) -> str:
+    """Return the command after which the workers of the current version take up a run that is pinned to another one."""
+    return f"temporal workflow update-options --workflow-id {shell_word(run_id)} {AUTO_UPGRADE}"
 
 
 def worker_command(task_queue: str, code: UserCode | None = None) -> str:

@@ -104,13 +104,13 @@ async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple
         if input is None:
             started = event.workflow_execution_started_event_attributes
             input, first_run_id = await _input_of(client, workflow_id, started), started.first_execution_run_id
-            if input.carried:
+            if input.carried and not input.carried.is_upgrade:
                 return input, input.carried.inventory, first_run_id
         if inventory := await inventory_from(client, work.add(event)):
             break
     if input is None:
         raise ValueError(f"the history of {workflow_id!r}, run {run_id!r}, is empty")
-    return input, inventory, first_run_id
+    return input, inventory or (input.carried.inventory if input.carried else None), first_run_id
 
 
 async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:
@@ -164,7 +164,9 @@ async def _fold(client: Client, workflow_id: str, run_id: str, history: Sequence
     inputs = [await each.input_fields(client) for each in work.activities_of(CONVERSATION_ACTIVITIES)]
     references = [each.conversation for each in inputs if each.conversation is not None]
     link = RecordedLink(run_id, history, input, work, references, await loaded_pieces(client, work))
-    link.inventory = input.carried.inventory if input.carried else await _inventory(client, work)
+    carried = input.carried
+    link.inventory = carried.inventory if carried and not carried.is_upgrade else await _inventory(client, work)
+    link.inventory = link.inventory or (carried.inventory if carried else None)
     return link
 
 

@@ -127,6 +127,8 @@ class RunStatus(Exchanged):
     """The run's task queue, when the run waits for a worker and no worker takes it up; readers find this out."""
     workers_are_busy: bool = Field(default=False, exclude_if=operator.not_)
     """Whether workers poll the queue of `queue_without_worker` all the same, and have not come to this run yet."""
+    pinned_to: str | None = Field(default=None, exclude_if=operator.not_)
+    """The version (`DEPLOYMENT:BUILD`) whose workers alone execute the run, where none of them does."""
     children: list[str] = Field(default=[], exclude_if=operator.not_)
     """The ids of the runs that it has called and waits for."""
     missing: Missing | None = None

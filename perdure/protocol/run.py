@@ -128,6 +128,8 @@ class Carried(Exchanged):
     first_run_id: str = ""
     links: int = 1
     """How many links the run had before this one."""
+    is_upgrade: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether the run has come from another version of its workers: it asks anew what they have."""
 
 
 class RecordedOptions(RunOptions):

@@ -10,10 +10,12 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from ..activities.credentials import CredentialSource
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
+from ..errors import ConfigurationError
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
@@ -48,6 +50,8 @@ def create_worker(
     credentials: CredentialSource | None = None,
     limits: WorkerLimits | None = None,
     metrics_by_tenant: bool = False,
+    deployment: str | None = None,
+    build_id: str | None = None,
     **worker_options: Any,
 ) -> Worker:
     """Worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -56,9 +60,16 @@ def create_worker(
     worker: two workers on one client and task queue can hang when the first one stops. Where the client itself has a
     `PerdurePlugin`, the worker has what that has, too; what is said here comes first.
 
+    With `deployment` and `build_id`, the worker is one of that version of a deployment: a run stays with the version
+    that has begun it, and goes on in the current one from the next iteration after that was changed (`perdure docs
+    deploys`).
+
     Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices or credentials that
-    are none, for a rate that can't be, and for a storage in the environment that can't be used.
+    are none, for a rate that can't be, for a deployment without a build or the reverse, and for a storage in the
+    environment that can't be used.
     """
+    if deployment or build_id:
+        worker_options["deployment_config"] = deployment_config(deployment or "", build_id or "")
     client, of_client = _taken_apart(with_converter(client))
     settings = dict(
         tools=tools,
@@ -82,6 +93,23 @@ def create_worker(
     plugin = PerdurePlugin(**_together(of_client, settings))
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]
     return Worker(client, task_queue=task_queue, **worker_options)
+
+
+def deployment_config(deployment: str, build_id: str) -> WorkerDeploymentConfig:
+    """Return what makes a worker one of a version, to which the runs are pinned that it begins.
+
+    Raises `ConfigurationError` for a name that is missing, or that Temporal does not take.
+    """
+    if not deployment or not build_id or {".", ":"} & {*deployment} or ":" in build_id:
+        raise ConfigurationError(
+            f"the version of a worker is deployment={deployment!r}, build_id={build_id!r}: expected both, the first "
+            "one without '.' and ':', the second one without ':'"
+        )
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name=deployment, build_id=build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.PINNED,
+    )
 
 
 def _taken_apart(client: Client) -> tuple[Client, Mapping[str, Any]]:

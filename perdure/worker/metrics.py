@@ -292,7 +292,7 @@ def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConf
     `logging` is what the SDK itself logs. Raises `ConfigurationError` when nothing can be served there: each process
     needs a port of its own.
     """
-    where = _bind_address(address)
+    where = bind_address(address)
     config = PrometheusConfig(
         bind_address=where,
         counters_total_suffix=True,
@@ -317,7 +317,8 @@ def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConf
         ) from error
 
 
-def _bind_address(address: str) -> str:
+def bind_address(address: str, of: str = "metrics") -> str:
+    """Return the address with a host that is an IP address. Raises `ConfigurationError` for anything else."""
     host, _, port = address.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host
     try:
@@ -326,6 +327,6 @@ def _bind_address(address: str) -> str:
             raise ValueError(port)
     except ValueError as error:
         raise ConfigurationError(
-            f"the address for metrics is {address!r}. Expected an IP address, or localhost, and a port: 127.0.0.1:9464"
+            f"the address for {of} is {address!r}. Expected an IP address, or localhost, and a port: 127.0.0.1:9464"
         ) from error
     return f"{host}:{int(port)}"

@@ -28,7 +28,7 @@ from .approvals import Approvals, dropped_if_refused, read_decision
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
 from .holding import read_go_on
-from .offers import report_unavailable, require_features, take_inventory
+from .offers import report_unavailable, require_features, take_inventory, take_inventory_again
 from .policies import BUGS, describe_failure
 from .received import Received
 from .recording import load_beginning
@@ -210,7 +210,10 @@ class AgentRun:
         show_end(self.state, status)
 
     async def _begin_link(self) -> None:
-        """Take the worker's inventory in the first link, and load a conversation that the link's input lacks."""
+        """Take the workers' inventory in the first link and in another version of them.
+
+        Load a conversation that the link's input lacks.
+        """
         state, input = self.state, self.state.input
         if input.carried is None:
             if input.session is not None:
@@ -218,6 +221,8 @@ class AgentRun:
                 state.loop.unchecked = len(input.added_messages) + before
             state.inventory = await take_inventory(state)
             report_unavailable(state)
+        elif input.carried.is_upgrade:
+            state.inventory = await take_inventory_again(state)
         await load_beginning(input, state.conversation)
 
     def _loop(self) -> AgentLoop:

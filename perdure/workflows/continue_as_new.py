@@ -11,7 +11,7 @@ from ..conversation import batches
 from ..errors import PayloadTooLargeError
 from ..payloads.failures import MAX_PAYLOAD_BYTES
 from ..protocol.run import Carried, CarriedConversation, RunInput
-from .history_size import HistorySize
+from .history_size import HistorySize, go_on_in_new_link, is_behind
 from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record_all, uncompressed_bytes
 from .run_state import RunState
 
@@ -30,7 +30,8 @@ class ContinueAsNew:
     """Temporal's continue-as-new: this link closes, and the run goes on in a new one, with nothing lost (§13.7).
 
     1. Before each iteration, `HistorySize` says whether Temporal suggests it and this link has grown enough; or the
-       link has taken many decisions, of which Temporal has a limit too. A cancelled run ends in this link.
+       link has taken many decisions, of which Temporal has a limit too; or the run's workers have versions, of which
+       another one is current now. A cancelled run ends in this link.
     2. The workflow waits until all handlers of signals and updates have finished: unfinished ones would be lost.
     3. If many steering messages wait, the run stays here for an iteration, which reads them into the conversation.
     4. A conversation above `INLINE_BYTES` is recorded to its end in this link's history, from which the next link
@@ -47,6 +48,9 @@ class ContinueAsNew:
     state: RunState
     history: HistorySize = field(default_factory=HistorySize)
 
+    def __post_init__(self) -> None:
+        self._first = self.state.loop.iterations
+
     async def when_suggested(self) -> None:
         """Continue in a new link if it is time to, and then never return.
 
@@ -57,12 +61,18 @@ class ContinueAsNew:
         await workflow.wait_condition(workflow.all_handlers_finished)
         next_input = await self._next_input()
         if next_input is not None and not self.state.cancelled:
-            workflow.continue_as_new(next_input)
+            go_on_in_new_link(next_input)
 
     def _is_time(self) -> bool:
         if self.history.suggests_continuing(self.state.conversation.recorded_bytes):
             return True
+        if self._is_upgrade():
+            return True
         return self.state.approvals.are_many and workflow.patched("many-updates")
+
+    def _is_upgrade(self) -> bool:
+        """Return whether the run moves to another version; each link makes one iteration at least."""
+        return self.state.loop.iterations > self._first and is_behind()
 
     async def _next_input(self) -> RunInput | None:
         """Return the input of the next link, certain to fit; None when the run has to stay here for an iteration."""
@@ -106,6 +116,7 @@ class ContinueAsNew:
             shown=self.state.shown_state,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,
+            is_upgrade=self._is_upgrade(),
         )
         return carried.model_copy(update=previous.model_extra) if previous else carried
 

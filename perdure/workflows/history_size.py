@@ -1,10 +1,11 @@
-"""Decides when a link's history has grown enough for the run to continue in a new link."""
+"""Decides when a run continues in a new link: when its history has grown enough, or its workers have a new version."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from temporalio import workflow
+from temporalio.workflow import ContinueAsNewVersioningBehavior
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_EVENTS = 13_000
@@ -17,6 +18,24 @@ SMALL_EVENT_BYTES = KIB
 """Events that are smaller on average reach the limit of events before that of bytes."""
 AMORTIZED = 4
 """A history of small events grows by this many times what the next one would begin with."""
+
+
+UPGRADES = "upgrade-to-the-current-version"
+
+
+def is_behind() -> bool:
+    """Return whether a workflow that is pinned to a version of its workers' deployment is to go on in another one.
+
+    That is the deployment's current version; known from the first task after the change of it.
+    """
+    return workflow.info().is_target_worker_deployment_version_changed() and workflow.patched(UPGRADES)
+
+
+def go_on_in_new_link(input: Any) -> NoReturn:
+    """Close this link, and begin the next one: in the current version of the workers, where those have versions."""
+    is_pinned = workflow.info().get_current_deployment_version() is not None
+    behavior = ContinueAsNewVersioningBehavior.AUTO_UPGRADE if is_pinned else None
+    workflow.continue_as_new(input, initial_versioning_behavior=behavior)
 
 
 class Extent(NamedTuple):

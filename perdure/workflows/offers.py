@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from temporalio import workflow
@@ -139,38 +140,59 @@ async def _ask_for_inventory(state: RunState) -> Inventory:
         lineage=input.lineage,
         session=input.session,
     )
-    inventory: Inventory = await workflow.execute_local_activity(
-        INVENTORY,
-        InventoryInput(beginning=beginning),
-        result_type=Inventory,
-        start_to_close_timeout=MARGIN,
-        retry_policy=LOST_WORKER_RETRIES,
-    )
+    inventory = await _first_answer(InventoryInput(beginning=beginning))
     if inventory.is_final:
         return inventory
-
-    async def ask(offer: Offer | None) -> Inventory:
-        handle = workflow.start_activity(
-            INVENTORY,
-            InventoryInput(offer=offer),
-            result_type=Inventory,
-            start_to_close_timeout=timedelta(seconds=ASKING_SECONDS) + MARGIN,
-            heartbeat_timeout=state.heartbeat_timeout,
-            retry_policy=OFFERED_RETRIES if offer else LOST_WORKER_RETRIES,
-            summary="a worker with everything that the run needs" if offer else "what the tools offer",
-        )
-        if not await wait_until_done(handle, lambda: state.cancelled):
-            handle.cancel()
-            return Inventory()
-        found: Inventory = await handle
-        return found
-
+    ask = partial(_ask, state)
     try:
         if inventory.lacking is None:
             inventory = await ask(None)
         return inventory if inventory.lacking is None else await Offers(state).offer(inventory.lacking, ask)
     except RunError as error:
         raise ApplicationError(str(error), type=error.kind) from error
+
+
+async def take_inventory_again(state: RunState) -> Inventory:
+    """Return what a worker of another version has for a run that goes on there; what the run had where that one lacks
+    something, or can't say.
+    """
+    try:
+        found = await _first_answer(InventoryInput())
+        if found.unasked and found.lacking is None:
+            found = await _ask(state, None)
+    except FailureError as error:
+        workflow.logger.warning("what the workers of this version have can't be found out: %s", error.cause or error)
+        return state.inventory
+    return found if found.is_final else state.inventory
+
+
+async def _first_answer(input: InventoryInput) -> Inventory:
+    """Return the answer of the worker that has the workflow task, which asks nobody else."""
+    found: Inventory = await workflow.execute_local_activity(
+        INVENTORY,
+        input,
+        result_type=Inventory,
+        start_to_close_timeout=MARGIN,
+        retry_policy=LOST_WORKER_RETRIES,
+    )
+    return found
+
+
+async def _ask(state: RunState, offer: Offer | None) -> Inventory:
+    handle = workflow.start_activity(
+        INVENTORY,
+        InventoryInput(offer=offer),
+        result_type=Inventory,
+        start_to_close_timeout=timedelta(seconds=ASKING_SECONDS) + MARGIN,
+        heartbeat_timeout=state.heartbeat_timeout,
+        retry_policy=OFFERED_RETRIES if offer else LOST_WORKER_RETRIES,
+        summary="a worker with everything that the run needs" if offer else "what the tools offer",
+    )
+    if not await wait_until_done(handle, lambda: state.cancelled):
+        handle.cancel()
+        return Inventory()
+    found: Inventory = await handle
+    return found
 
 
 def report_unavailable(state: RunState) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 
-from ...activities.pollers import somebody_polls
+from ...activities.pollers import pinned_version, somebody_polls
 from ...history.chain import Chain, ending_of
 from ...history.link import read_link
 from ...protocol.names import STATUS
@@ -52,9 +52,12 @@ class StatusReader:
             if answer is not None:
                 waits = {"queue_without_worker": link.task_queue, "workers_are_busy": True} if has_waited(link) else {}
                 return answer.model_copy(update=waits)
-        client, queue, waited = self._chain.client, link.task_queue, has_waited(link)
-        is_polled = await somebody_polls(client, queue, now=await server_time(client))
-        missed = {"queue_without_worker": queue, "workers_are_busy": is_polled} if waited or not is_polled else {}
+        client, queue, waited, version = self._chain.client, link.task_queue, has_waited(link), pinned_version(link)
+        is_polled = await somebody_polls(client, queue, now=await server_time(client), version=version)
+        missed: dict[str, Any] = {}
+        if waited or not is_polled:
+            pinned_to = str(version) if version else None
+            missed = {"queue_without_worker": queue, "workers_are_busy": is_polled, "pinned_to": pinned_to}
         return (await self._status_by_replay(link)).model_copy(update=missed)
 
     async def _of_closed(self, link: WorkflowExecutionDescription) -> RunStatus:

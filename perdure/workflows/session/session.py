@@ -18,7 +18,7 @@ from ...protocol.features import KNOWN_FEATURES
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
 from ...text import code, count_of, link
-from ..history_size import HistorySize
+from ..history_size import HistorySize, go_on_in_new_link, is_behind
 from ..iteration_table import run_path
 from ..offers import require_features
 from ..policies import BUGS
@@ -89,7 +89,7 @@ class Session:
     - updates: `send`, a message, which becomes a turn, steers the one under way, or waits for its own; `close`.
     - signals: `hand_over`, of a turn that its result has no place for; `note`.
     - query: the session's status.
-    - continue-as-new: between turns.
+    - continue-as-new: between turns, also to another version of the workers.
 
     No activity in an ordinary turn: all that the session needs comes with messages and the ends of turns.
     """
@@ -167,8 +167,9 @@ class Session:
     def _should_continue(self) -> bool:
         if self._history is None or self._desk.is_closing:
             return False
-        size = self._conversation.conversation.recorded_bytes
-        return self._desk.updates >= MAX_UPDATES or self._history.suggests_continuing(size)
+        if self._desk.updates >= MAX_UPDATES or (self._desk.updates and is_behind()):
+            return True
+        return self._history.suggests_continuing(self._conversation.conversation.recorded_bytes)
 
     async def _continue_as_new(self) -> None:
         """Go on in a new link; returns only if something has come in between."""
@@ -176,7 +177,7 @@ class Session:
         if self._desk.rests and self._should_continue():
             desk = self._desk
             input = next_input(self._input, self._turns, self._conversation, desk.taken.known, desk.queued)
-            workflow.continue_as_new(input.model_copy(update={"setup_digest": desk.setup_digest}))
+            go_on_in_new_link(input.model_copy(update={"setup_digest": desk.setup_digest}))
 
     def _end(self) -> SessionStatus:
         self._has_ended = True

@@ -1,0 +1,107 @@
+"""Serves over HTTP whether a worker lives, and whether it is ready for work, as Kubernetes asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
+
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+
+from ..errors import ConfigurationError
+from .metrics import bind_address
+
+LIVE, READY = "/health/live", "/health/ready"
+FRESH_SECONDS = 1.0
+"""How long an answer of the server's is believed."""
+PATIENCE_SECONDS = 2.0
+"""With which a client and the server are waited for."""
+MAX_REQUEST_BYTES = 8 * 1024
+
+
+@asynccontextmanager
+async def serving_health(address: str | None, worker: Worker) -> AsyncIterator[AbstractContextManager[None]]:
+    """While the block runs, answer `/health/live` and `/health/ready` at `HOST:PORT`; do nothing without an address.
+
+    It lives while the event loop turns. It is ready while the block of the context manager runs that this gives, and
+    the Temporal server answers. Raises `ConfigurationError` when nothing can be served there.
+    """
+    health = Health(worker)
+    if address is None:
+        yield health.working()
+        return
+    host, _, port = bind_address(address, "health").rpartition(":")
+    try:
+        server = await asyncio.start_server(health.answer, host.strip("[]"), int(port), limit=MAX_REQUEST_BYTES)
+    except OSError as error:
+        raise ConfigurationError(
+            f"no health can be served at {address!r}: {error.strerror or error}. Expected an address of this machine "
+            "and a port that no other process uses: choose another one"
+        ) from error
+    try:
+        yield health.working()
+    finally:
+        server.close()
+
+
+class Health:
+    """What a worker answers when it is asked how it is."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._works = False
+        self._answered: tuple[float, str] = (-FRESH_SECONDS, "")
+        self._asking = asyncio.Lock()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """While the block runs, the worker takes work."""
+        self._works = True
+        try:
+            yield
+        finally:
+            self._works = False
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request, and close the connection; never raises."""
+        with suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(2 * PATIENCE_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                method, path, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ", 2)
+                status, why = await self._status(path.partition("?")[0])
+                body = b"" if method == "HEAD" else json.dumps({"status": status, "why": why}).encode()
+                code = {"ok": "200 OK", "unknown": "404 Not Found"}.get(status, "503 Service Unavailable")
+                fields = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close"
+                writer.write(f"HTTP/1.1 {code}\r\n{fields}\r\n\r\n".encode() + body)
+                await writer.drain()
+        writer.close()
+
+    async def _status(self, path: str) -> tuple[str, str]:
+        if path not in (LIVE, READY):
+            return "unknown", f"expected {LIVE} or {READY}"
+        why = await self._obstacle() if path == READY else ""
+        return ("unready", why) if why else ("ok", "")
+
+    async def _obstacle(self) -> str:
+        """Return why the worker gets no work; "" where it does."""
+        if not self._works or self._worker.is_shutdown:
+            return "the worker starts or ends"
+        async with self._asking:
+            if time.monotonic() - self._answered[0] > FRESH_SECONDS:
+                self._answered = (time.monotonic(), await self._ask_server())
+        return self._answered[1]
+
+    async def _ask_server(self) -> str:
+        service = self._worker.client.service_client
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                is_well = await service.check_health(timeout=timedelta(seconds=PATIENCE_SECONDS))
+        except TimeoutError:
+            return "the Temporal server does not answer"
+        except RPCError as error:
+            return f"the Temporal server can't be asked: {error.status.name}"
+        return "" if is_well else "the Temporal server is not well"

@@ -1,0 +1,95 @@
+"""Workers with versions: a run stays with its version, and goes on in the current one from the next iteration on."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from perdure.cli.server_connection import CommandMemo
+from perdure.cli.worker_inside import waiting_text
+from perdure.client import RunHandle
+from perdure.errors import ConfigurationError
+from perdure.history.chain import read_links
+from perdure.protocol.outcome import RunStatus
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from perdure.worker import create_worker
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+
+Scripted = Callable[[Script], ScriptedModel]
+PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always", "idempotent": False}}
+
+
+async def make_current(client: Client, deployment: str, build_id: str) -> None:
+    request = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=client.namespace, deployment_name=deployment, build_id=build_id
+    )
+
+    async def is_current() -> bool:
+        try:
+            await client.workflow_service.set_worker_deployment_current_version(request)
+        except RPCError:
+            return False  # no worker of the version has polled yet
+        return True
+
+    await wait_for(is_current)
+
+
+async def waits(run: RunHandle) -> bool:
+    return bool((await run.status()).pending_approvals)
+
+
+async def without_worker(run: RunHandle) -> RunStatus | None:
+    status = await run.status()
+    return status if status.pinned_to else None
+
+
+async def test_a_run_goes_on_in_the_current_version_with_its_tools(stage: Stage, scripted: Scripted) -> None:
+    paid: list[Any] = []
+
+    def in_euros(euros: float) -> str:
+        paid.append(("one", euros))
+        return "paid"
+
+    def in_cents(cents: int) -> str:
+        paid.append(("two", cents))
+        return "paid"
+
+    model = scripted([asks(call("pay", euros=2.5)), asks(call("pay", "call_second", cents=99)), says("done")])
+    named = f"d{uuid.uuid4().hex}"
+    one, two = ({"deployment": named, "build_id": build_id} for build_id in ("1", "2"))
+    async with stage.worker({"pay": in_euros}, **one):
+        await make_current(stage.client, named, "1")
+        run = await stage.start(scripted_agent(model, [PAY]))
+        await wait_for(lambda: waits(run))
+    async with stage.another_worker({"pay": in_cents}, **two):
+        await make_current(stage.client, named, "2")
+        await run.steer("be quick")
+        status = await wait_for(lambda: without_worker(run))
+        assert (status.queue_without_worker, status.pinned_to) == (stage.task_queue, f"{named}:1")
+        text = waiting_text(run.id, stage.task_queue, CommandMemo(), pinned_to=status.pinned_to)
+        assert f"--deployment {named} --build-id 1" in text
+        assert f"temporal workflow update-options --workflow-id {run.id}" in text
+        async with stage.worker({"pay": in_euros}, **one):
+            await run.approve("call_pay")
+            await wait_for(lambda: waits(run))
+        await run.approve("call_second")
+        assert (await run.result()).output == "done"
+    assert paid == [("one", 2.5), ("two", 99)]
+    links = [link async for link in read_links(stage.client, run.id)]
+    assert len(links) == 2
+
+
+def test_a_version_has_two_names(client: Client) -> None:
+    for wrong in ({"deployment": "d"}, {"build_id": "1"}, {"deployment": "d:e", "build_id": "1"}):
+        with pytest.raises(ConfigurationError, match="expected both"):
+            create_worker(client, task_queue="q", **wrong)
