@@ -142,6 +142,12 @@ class ToolSpec(Exchanged):
     """How many of the conversation's last messages go along with a call."""
     built_in: str | None = Field(default=None, exclude_if=operator.not_)
     """Which of perdure's own tools it is (`kind: builtin`)."""
+    max_parallel: int | None = Field(default=None, exclude_if=operator.not_)
+    """How many calls of it each worker executes at a time; None for as many as it has slots."""
+    queue: str | None = Field(default=None, exclude_if=operator.not_)
+    """The task queue that workers with such a limit poll for its calls; None for the run's own."""
+    limit: int | None = Field(default=None, exclude_if=operator.not_)
+    """How many calls of it all workers execute at a time, together; None for any number."""
     signature: RecordedSignature | None = Field(default=None, exclude_if=operator.not_)
     """What its function takes, so that a worker whose function takes something else lacks the tool; None for a tool
     without a function, and in inventories of earlier versions."""

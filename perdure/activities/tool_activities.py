@@ -185,7 +185,7 @@ class ToolActivities:
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
         """Activities to register, beside `any_tool`."""
-        return [self.run_tool, *(self._activity_named(name) for name in self._toolbox.names)]
+        return [self.run_tool, *(self.activity_named(name) for name in self._toolbox.names)]
 
     @property
     def any_tool(self) -> Callable[..., Any]:
@@ -205,7 +205,7 @@ class ToolActivities:
 
         return run_any_tool
 
-    def _activity_named(self, name: str) -> Callable[..., Any]:
+    def activity_named(self, name: str) -> Callable[..., Any]:
         """Return the activity for the tool of that name alone."""
 
         @activity.defn(name=f"{activities.TOOL_PREFIX}{name}")

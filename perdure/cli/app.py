@@ -71,6 +71,8 @@ GROUPS = {
         ),
         Entry("server", "services", "Run the embedded server and its UI until Ctrl-C."),
         Entry("setup", "services", "Register what runs are found by (search attributes) in the server's namespace."),
+        Entry("doctor", "doctor.doctor", "Examine the server, its workers and its open runs, and say what to type."),
+        Entry("check", "check", "Say which open runs and sessions could not go on with other tools."),
         Entry("codec-server", "encryption", "Serve what the Temporal UI and CLI need to show payloads, until Ctrl-C."),
         Entry("encryption-key", "encryption", "Print a new key for PERDURE_ENCRYPTION_KEY."),
     ),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..client.connection import Registration, set_up_namespace, type_name
 from ..client.embedded.server import LocalServer
+from ..client.server_settings import MIN_RETENTION_HOURS
 from ..protocol.search_attributes import ALL
 from ..worker_limits import OPEN
 from . import run_options as options
 from .command import execute
 from .console import answer, say
+from .doctor.findings import Finding
+from .doctor.server import retention_hours, short_retention, wrong_types
 from .encryption import codec_for_ui
 from .problems import FAILED
 from .run_options import DEFAULT_QUEUE, endpoint
@@ -91,26 +95,24 @@ def setup(as_json: options.AsJson = False) -> None:
 
 async def _set_up(as_json: bool) -> int:
     async with connect_to_server() as server:
-        found = await set_up_namespace(server.client)
-        _tell(server, found, as_json)
+        found, namespace = await set_up_namespace(server.client), server.client.namespace
+        hours = await retention_hours(server.client)
+        unfit = [*wrong_types(namespace, found), *short_retention(namespace, hours or MIN_RETENTION_HOURS)]
+        _tell(server, found, unfit, as_json)
     return FAILED if found.mismatched else 0
 
 
-def _tell(server: ServerConnection, found: Registration, as_json: bool) -> None:
+def _tell(server: ServerConnection, found: Registration, unfit: Sequence[Finding], as_json: bool) -> None:
     namespace = server.client.namespace
     expected = {key.name: type_name(int(key.indexed_value_type)) for key in ALL}
     wrong = [{"name": name, "type": type, "expected": expected[name]} for name, type in found.mismatched.items()]
     if as_json:
         place = {"address": server.client.service_client.config.target_host, "namespace": namespace}
-        answer({**place, "existing": found.existing, "added": found.added, "mismatched": wrong})
+        told = {"existing": found.existing, "added": found.added, "mismatched": wrong}
+        answer({**place, **told, "unfit": [each.as_json() for each in unfit]})
     else:
         for name, type in expected.items():
             state = "added" if name in found.added else "exists" if name in found.existing else "has another type"
             answer(f"{name:<16} {type:<8} {state}")
-    for each in wrong:
-        say(
-            f"{each['name']} exists in the namespace {namespace!r} as {each['type']}, expected {each['expected']}: "
-            "runs leave it unset there. If nothing else uses it, type: temporal operator search-attribute remove "
-            f"--namespace {namespace} --name {each['name']} --yes, and then again: perdure setup",
-            "bad",
-        )
+    for each in unfit:
+        say(f"{each.text}. {each.do}", "bad" if each.level == "error" else "strong")

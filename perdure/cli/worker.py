@@ -79,6 +79,7 @@ def worker(
             help="Model calls that all workers of the queue make together: openai=50/s, openai/gpt-4o=300/min.",
         ),
     ] = None,
+    tool_limit: more.ToolLimits = None,
     mock: options.Mock = False,
     allow_commands: options.AllowCommands = None,
     allow_env: options.AllowEnv = None,
@@ -124,6 +125,7 @@ def worker(
     use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV, …_HOSTS, …_KINDS): perdure docs worker-limits.
     """
     rates = _rates(rate or ())
+    tool_limits = more.parsed_limits(tool_limit or ())
     allowed = {"commands": allow_commands, "env": allow_env, "hosts": allow_hosts, "kinds": allow_kinds}
     limits = WorkerLimits.from_environment().with_names(allowed)
     metrics = endpoint(metrics_port, metrics_address, "metrics")
@@ -140,6 +142,7 @@ def worker(
     if reload:
         named = named_code(tools, guardrails, compactor, credentials)
         others = more.as_words({**sizes, **({"health_address": health} if health else {})})
+        others += [word for each in tool_limit or () for word in ("--tool-limit", each)]
         command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock) + others
         command += ["--metrics-by-tenant"] if metrics_by_tenant else []
         execute(supervise(command, watch or [Path.cwd()], limits.as_environment()), is_service=True)
@@ -152,6 +155,7 @@ def worker(
         prompt_root=prompt_root,
         graceful_shutdown_timeout=timedelta(seconds=grace),
         model_rate=rates,
+        tool_limits=tool_limits,
         mock=mock,
         limits=limits,
         metrics_by_tenant=metrics_by_tenant,
@@ -181,23 +185,22 @@ async def _work(
     as_json: bool,
 ) -> None:
     tune_process()
-    async with connect_to_server() as server:
+    async with connect_to_server() as server, collector_provider(say) as traces:
         await register_search_attributes(server.client)
-        async with collector_provider(say) as traces:
-            running = create_worker(
-                server.client,
-                tools=code.tools,
-                registered_tools=not code.names_its_tools,
-                guardrails=code.guardrails,
-                compactors=code.compactors,
-                credentials=code.credentials,
-                tracer_provider=traces,
-                **settings,
-            )
-            async with serving_health(health, running) as works, running, fresh_file(health_file, running):
-                _say_what_works(server, code, settings, as_json=as_json)
-                with works:
-                    await end()
+        running = create_worker(
+            server.client,
+            tools=code.tools,
+            registered_tools=not code.names_its_tools,
+            guardrails=code.guardrails,
+            compactors=code.compactors,
+            credentials=code.credentials,
+            tracer_provider=traces,
+            **settings,
+        )
+        async with serving_health(health, running) as works, running, fresh_file(health_file, running):
+            _say_what_works(server, code, settings, as_json=as_json)
+            with works:
+                await end()
 
 
 def _say_what_works(server: ServerConnection, code: UserCode, settings: Mapping[str, Any], *, as_json: bool) -> None:

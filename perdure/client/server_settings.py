@@ -58,3 +58,12 @@ SERVER_SETTINGS = (
 
 RETENTION_DAYS = 30
 """For so long a namespace should keep closed runs: readers, forks and sessions' exports need their histories."""
+MIN_RETENTION_HOURS = 72.0
+"""`perdure setup` and `doctor` call less unfit."""
+MIN_SERVER = (1, 31)
+"""The oldest version of Temporal's server that has all that perdure uses."""
+
+
+def setting(key: str) -> ServerSetting:
+    """Return the setting of that key. Raises KeyError for an unknown one."""
+    return {each.key: each for each in SERVER_SETTINGS}[key]

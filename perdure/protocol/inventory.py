@@ -68,6 +68,26 @@ class Inventory(Exchanged):
         return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in offered]
 
 
+class WorkerAccount(Exchanged):
+    """What a worker tells of itself."""
+
+    perdure: str
+    """The version of the package."""
+    tools: list[str] = []
+    """Names of functions, sorted."""
+    guardrails: list[str] = []
+    compactors: list[str] = []
+    kinds: list[str] = []
+    """Kinds of tools that its owner has given, besides perdure's own."""
+    rates: dict[str, float] = {}
+    encryption_keys: list[str] = []
+    """Ids of its keys; the first one encrypts."""
+    storage: str = ""
+    """The URL of its storage (`PERDURE_STORAGE`), without secrets; "" for none."""
+    time: float = 0.0
+    """By its clock, in seconds since the epoch."""
+
+
 class Missing(Exchanged):
     """What a run waits for: a worker that has it (`RunOptions.missing_tool_grace`)."""
 

@@ -26,8 +26,36 @@ NOT_TAKEN = "message_not_taken"
 PERMIT = "perdure.permit"
 """The activity that does nothing: Temporal limits how many of them a second it gives out on a rate queue."""
 IS_POLLED = "perdure.is_polled"
+TOOL_LIMIT_WORKFLOW = "perdure.ToolLimit"
+"""The workflow that gives out the slots of a tool whose calls over all workers have a limit."""
+ASK_FOR_SLOT = "perdure.ask_for_slot"
+"""The activity that asks it for one, and starts it."""
+CLOSED_LINKS = "perdure.closed_links"
+SLOT_ASKED = "slot_asked"
+"""A signal to it: a call asks for a slot."""
+SLOT_FREE = "slot_free"
+"""A signal to it: a call gives its slot back, or waits no more."""
+SLOT = "slot"
+"""A signal to a run: a call of it has a slot."""
+WORKER_ACCOUNT = "perdure.worker_account"
+"""The activity by which a worker tells what it has, on a queue of its own (`own_queue`)."""
 STATUS = "status"
 EVENTS = "events"
+
+
+def limit_id(task_queue: str, tool: str) -> str:
+    """Return the id of the workflow that gives out the slots of a tool."""
+    return f"{task_queue}/limit/{tool}"
+
+
+def tool_queue(task_queue: str, tool: str) -> str:
+    """Return the queue from which each worker takes no more calls of a tool at a time than it may execute."""
+    return f"{task_queue}/tool/{tool}"
+
+
+def own_queue(task_queue: str, identity: str) -> str:
+    """Return the queue that only one worker of a task queue polls, where it is asked what it has."""
+    return f"{task_queue}/worker/{identity}"
 
 
 def skipped_signal(number: int) -> str:

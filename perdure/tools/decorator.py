@@ -91,6 +91,7 @@ def tool(
     local: bool = False,
     isolated: bool = False,
     max_result: int | None = None,
+    max_parallel: int | None = None,
 ) -> Callable[[Function], Function]: ...
 def tool(
     fn: Function | None = None,
@@ -108,6 +109,7 @@ def tool(
     local: bool = False,
     isolated: bool = False,
     max_result: int | None = None,
+    max_parallel: int | None = None,
 ) -> Any:
     """Declare a function, plain or async, as a tool: `@tool` or `@tool(name=…, …)`.
 
@@ -134,9 +136,11 @@ def tool(
         isolated: True for a plain function that is called in a process of its own: a crash of it is a failed call, and
             ends neither the worker nor other calls.
         max_result: Bytes of text that the model is shown of one result.
+        max_parallel: How many calls each worker executes at a time; further ones wait on a task queue of the tool's,
+            and take no slot of others. `perdure worker --tool-limit NAME=20` limits them over all workers.
 
-    Raises ConfigurationError for a tool that is both local and not idempotent or isolated, for an `approval` that is
-    none, and for an isolated function that another process can't find by its name.
+    Raises ConfigurationError for a tool that is both local and not idempotent, isolated or limited, for an `approval`
+    that is none, and for an isolated function that another process can't find by its name.
     """
 
     def declare(function: Function) -> Function:
@@ -157,6 +161,7 @@ def tool(
             local=local,
             isolated=isolated,
             max_result=max_result,
+            max_parallel=max_parallel,
         )
         function.__tool_spec__ = with_policy(spec, None, is_function=True)  # type: ignore[attr-defined]
         setattr(function, ATTRIBUTE, asks.check)

@@ -156,6 +156,11 @@ class ToolBox:
         """Names of the functions that were given to this box, sorted."""
         return self._handlers.names
 
+    @property
+    def limited(self) -> dict[str, int]:
+        """Names of the functions that may be called at most so many times at a time."""
+        return self._handlers.limited
+
     def resolve(self, name: str, agent: Agent) -> Handler:
         """Return the handler of a function that the model calls. Raises as `Handlers.of_call` does."""
         return self._handlers.of_call(name, agent)

@@ -108,6 +108,12 @@ class Handlers:
         """Names of the functions that were given, sorted."""
         return sorted(self._tools)
 
+    @property
+    def limited(self) -> dict[str, int]:
+        """Functions that were given, with `max_parallel` of those that have it."""
+        specs = {name: getattr(function, "__tool_spec__", None) for name, function in self._tools.items()}
+        return {name: spec.max_parallel for name, spec in specs.items() if spec and spec.max_parallel}
+
     def find(self, tool: Tool) -> Handler | None:
         """Return the handler of a declared tool; None when there is none.
 

@@ -51,6 +51,11 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
         raise ConfigurationError(
             f"tool {spec.name!r} is local and isolated: a local tool has no time for a process. Leave out one"
         )
+    if spec.local and spec.max_parallel:
+        raise ConfigurationError(
+            f"tool {spec.name!r} is local and has max_parallel={spec.max_parallel}: a local tool is executed where its "
+            "run is. Leave out one of the two"
+        )
     if spec.local and not spec.idempotent:
         raise ConfigurationError(
             f"tool {spec.name!r} is local and not idempotent: a local activity may be executed again after its worker "
@@ -65,7 +70,7 @@ def _check_numbers(spec: ToolSpec) -> None:
         if value is not None and not MIN_SECONDS <= value <= MAX_SECONDS:
             text = f"expected seconds, from {MIN_SECONDS:g} to {MAX_SECONDS:,} (ten years)"
             raise ConfigurationError(f"tool {spec.name!r}: {name} is {value!r}: {text}")
-    for name, least in (("retries", 0), ("max_result", 1)):
+    for name, least in (("retries", 0), ("max_result", 1), ("max_parallel", 1)):
         value = getattr(spec, name)
         if value is not None and value < least:
             raise ConfigurationError(f"tool {spec.name!r}: {name} is {value!r}: expected at least {least}")

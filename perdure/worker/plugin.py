@@ -23,10 +23,10 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerConfig
 from ..activities.credentials import Credentials, CredentialSource
 from ..activities.heartbeat import Readers
 from ..activities.hooks import Hooks
-from ..activities.inventory import checked_rates, permit
+from ..activities.inventory import checked_limits, checked_rates, permit
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
-from ..activities.tool_activities import has_dynamic
+from ..activities.tool_activities import ToolActivities, has_dynamic
 from ..agents import Agent
 from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
@@ -34,6 +34,7 @@ from ..guardrails import Compactor, Guardrails
 from ..options import CLOUD_CADENCE, OWN_CADENCE
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
+from ..protocol.names import tool_queue
 from ..protocol.run import rate_queue
 from ..providers.clients import close_clients, tls_context
 from ..providers.prices import Prices, PriceSource, load_list
@@ -49,6 +50,8 @@ from ..workflows.agent_run import AgentRun
 from ..workflows.interceptors import RunLogInterceptor
 from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
+from ..workflows.tool_limit import ToolLimit
+from .account import telling
 from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 from .metrics import measure, queue_measured
@@ -84,6 +87,26 @@ def _giver(worker: Worker, task_queue: str, rate: float) -> Worker:
         max_task_queue_activities_per_second=SHARE * rate,
         max_concurrent_activity_task_polls=POLLS,
     )
+
+
+@asynccontextmanager
+async def polling_tool_queues(worker: Worker, toolbox: ToolBox, activities: ToolActivities) -> AsyncIterator[None]:
+    """While the block runs, poll the queue of each tool that has `max_parallel`, for so many calls at a time."""
+    config = worker.config()
+    shared = ("interceptors", "graceful_shutdown_timeout", "max_heartbeat_throttle_interval", "deployment_config")
+    options: dict[str, Any] = {name: config[name] for name in shared if name in config}  # type: ignore[literal-required]
+    async with AsyncExitStack() as stack:
+        for name, most in toolbox.limited.items():
+            limited = Worker(
+                _without_plugins(worker.client),
+                task_queue=tool_queue(worker.task_queue, name),
+                activities=[activities.run_tool, activities.activity_named(name)],
+                max_concurrent_activities=most,
+                max_concurrent_activity_task_polls=min(most, POLLS),
+                **options,
+            )
+            await stack.enter_async_context(limited)
+        yield
 
 
 def _without_plugins(client: Client) -> Client:
@@ -180,6 +203,7 @@ class PerdurePlugin(SimplePlugin):
         tracer_provider: OpenTelemetry's provider to which the spans of runs are exported while they run; None for none.
         model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), which all workers of the
             task queue share; of both, that of the model holds. Temporal keeps the rate: `perdure docs pacing`.
+        tool_limits: How many calls of a tool all workers of the task queue execute at a time, together, by its name.
         mock: Whether the answers in `DEBUG_MOCK_RESPONSES` stand for those of models: `perdure docs kaos`.
         credentials: The secrets that agents name by `${credential:ID}`: a mapping from ids to secrets, or a function,
             plain or async, from an id to its secret, asked when a call needs it; None, or LookupError, for one that
@@ -205,6 +229,7 @@ class PerdurePlugin(SimplePlugin):
         registered_tools: bool = True,
         tracer_provider: TracerProvider | None = None,
         model_rate: Mapping[str, float] | None = None,
+        tool_limits: Mapping[str, int] | None = None,
         mock: bool = False,
         credentials: CredentialSource | None = None,
         limits: WorkerLimits | None = None,
@@ -241,12 +266,13 @@ class PerdurePlugin(SimplePlugin):
             self.rates,
             mock,
             readers,
+            checked_limits(tool_limits),
         )
         self.tracing = _live_tracing(tracer_provider, self.runs)
         super().__init__(
             "perdure",
             data_converter=_converter,
-            workflows=[AgentRun, Session],
+            workflows=[AgentRun, Session, ToolLimit],
             activities=self._with_activities,
             interceptors=[
                 self.workflows_held,
@@ -279,7 +305,12 @@ class PerdurePlugin(SimplePlugin):
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         held, permits = self.workflows_held.watch_while(worker), giving_permits(worker, self.rates)
-        async with log_while(worker), held, self.user_loop.hold(), permits, warming_up(), queue_measured(worker):
+        account = telling(worker, self.settings, self.toolbox.names)
+        limited = polling_tool_queues(worker, self.toolbox, self.activities_of_runs.tools)
+        before = (log_while(worker), held, self.user_loop.hold(), permits, account, limited, warming_up())
+        async with AsyncExitStack() as stack, queue_measured(worker):
+            for each in before:
+                await stack.enter_async_context(each)
             with watchdog.watch_running_loop("the worker's event loop"):
                 try:
                     await super().run_worker(worker, next)

@@ -23,6 +23,7 @@ from ..protocol import names
 from ..protocol.features import KNOWN_FEATURES
 from ..protocol.outcome import RunFailure, RunOutput, RunStatus
 from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
+from ..protocol.tool_limit import Slot
 from ..text import MAX_TEXT_BYTES, bounded_text
 from .approvals import Approvals, dropped_if_refused, read_decision
 from .continue_as_new import ContinueAsNew
@@ -278,6 +279,11 @@ class AgentRun:
         if decision := self._received.read_signal(arguments, CallApproval):
             with dropped_if_refused("an approval"):
                 await self.state.approvals.decide(decision)
+
+    @workflow.signal(name=names.SLOT, description="Of the limit of a tool: a call may be executed.")
+    def slot(self, *arguments: Any) -> None:
+        if slot := self._received.read_signal(arguments, Slot):
+            self.state.slots.add(slot.key)
 
     @workflow.update(
         name=names.APPROVAL,

@@ -97,6 +97,8 @@ class RunState:
         """For what this run is offered to other workers at this moment."""
         self.waits_for_rate: str | None = None
         """The rate that the next model call waits for."""
+        self.slots: set[str] = set()
+        """The calls that may be executed, of tools with a limit over all workers."""
         self.held_up: HeldUp | None = None
         """Why a model call waits to be made again."""
         self.reply: ModelReply | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from datetime import timedelta
+from functools import partial
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -26,6 +27,7 @@ from .policies import (
     failed_result,
 )
 from .run_state import DelegatedCall, RunState
+from .slots import on_tool_queue, with_slot
 from .ui import call_summary
 from .waiting import give_up, wait_until, wait_until_done
 
@@ -84,6 +86,12 @@ class ToolRuns:
         return await self._execute(request, spec, spec.retries)
 
     async def _execute(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
+        execute = partial(self._execute_now, request, spec, earlier)
+        if not spec.limit:
+            return await execute()
+        return await with_slot(self._state, spec, request, earlier, execute)
+
+    async def _execute_now(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
         timeout = spec.timeout or self._options.tool_timeout
         policy = SUSPECT_RETRIES if spec.idempotent else NO_RETRY
 
@@ -94,16 +102,22 @@ class ToolRuns:
             )
             if spec.local and offer is None:
                 return self._wait_within_grace(_start_local(spec, input))
-            handle = workflow.start_activity(
-                spec.activity or activities.RUN_TOOL,
-                input,
-                result_type=_result_type(spec),
-                start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
-                heartbeat_timeout=self._state.heartbeat_timeout,
-                retry_policy=OFFERED_RETRIES if offer else policy,
-                summary=call_summary(request),
-            )
-            return self._wait_within_grace(handle)
+
+            def begin(queue: str | None, patience: timedelta | None) -> Awaitable[ToolResult]:
+                handle = workflow.start_activity(
+                    spec.activity or activities.RUN_TOOL,
+                    input,
+                    task_queue=queue,
+                    result_type=_result_type(spec),
+                    schedule_to_start_timeout=patience,
+                    start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
+                    heartbeat_timeout=self._state.heartbeat_timeout,
+                    retry_policy=OFFERED_RETRIES if offer else policy,
+                    summary=call_summary(request),
+                )
+                return self._wait_within_grace(handle)
+
+            return on_tool_queue(self._state, spec.queue, begin) if spec.queue else begin(None, None)
 
         try:
             return await self._offers.run(start, starts=activities.TOOL_STARTS if spec.idempotent else 1)

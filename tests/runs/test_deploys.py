@@ -11,9 +11,11 @@ from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionR
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from perdure.activities.pollers import Version, pinned_version
+from perdure.cli.doctor.runs import QueueState, without_workers
 from perdure.cli.server_connection import CommandMemo
 from perdure.cli.worker_inside import waiting_text
-from perdure.client import RunHandle
+from perdure.client import RunHandle, session
 from perdure.errors import ConfigurationError
 from perdure.history.chain import read_links
 from perdure.protocol.outcome import RunStatus
@@ -79,6 +81,10 @@ async def test_a_run_goes_on_in_the_current_version_with_its_tools(stage: Stage,
         text = waiting_text(run.id, stage.task_queue, CommandMemo(), pinned_to=status.pinned_to)
         assert f"--deployment {named} --build-id 1" in text
         assert f"temporal workflow update-options --workflow-id {run.id}" in text
+        listed = [each async for each in stage.client.list_workflows(f"WorkflowId = '{run.id}'")]
+        [finding] = without_workers([QueueState(stage.task_queue, listed)], 70.0)
+        assert (finding.id, finding.about["runs"]) == ("version-without-worker", [run.id])
+        assert f"TemporalWorkerDeploymentVersion='{named}:1'" in finding.do
         async with stage.worker({"pay": in_euros}, **one):
             await run.approve("call_pay")
             await wait_for(lambda: waits(run))
@@ -93,3 +99,19 @@ def test_a_version_has_two_names(client: Client) -> None:
     for wrong in ({"deployment": "d"}, {"build_id": "1"}, {"deployment": "d:e", "build_id": "1"}):
         with pytest.raises(ConfigurationError, match="expected both"):
             create_worker(client, task_queue="q", **wrong)
+
+
+async def test_a_session_goes_over_after_its_next_turn(stage: Stage, scripted: Scripted) -> None:
+    model = scripted(lambda request: says(f"re: {request.messages[-1].text}"))
+    named, id = f"d{uuid.uuid4().hex}", f"talk-{uuid.uuid4()}"
+    talk = session(stage.client, scripted_agent(model), id, task_queue=stage.task_queue)
+    async with stage.worker(deployment=named, build_id="1"):
+        await make_current(stage.client, named, "1")
+        assert (await (await talk.send("one")).result()).output == "re: one"
+        async with stage.another_worker(deployment=named, build_id="2"):
+            await make_current(stage.client, named, "2")
+            assert (await (await talk.send("two")).result()).output == "re: two"
+            assert (await (await talk.send("three")).result()).output == "re: three"
+            described = await stage.client.get_workflow_handle(f"{id}/3").describe()
+            assert pinned_version(described) == Version(named, "2")
+            await talk.close()

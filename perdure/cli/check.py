@@ -1,0 +1,154 @@
+"""`perdure check`: whether open runs can live with other tools, before these are deployed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+from temporalio.client import Client, WorkflowExecution
+from temporalio.service import RPCError
+
+from ..agents import Agent
+from ..errors import ConfigurationError, ToolNotRegisteredError
+from ..history.events import decode
+from ..history.link import read_beginning, read_start
+from ..options import RunOptions
+from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
+from ..protocol.search_attributes import quote
+from ..protocol.session import SessionInput
+from ..text import count_of, one_line
+from ..tool_calls import RecordedSignature
+from ..tools.dispatch import ToolBox
+from . import run_options as options
+from .command import execute
+from .console import answer, say
+from .problems import DONE, FAILED
+from .server_connection import connect_to_server
+from .user_code import UserCode, load_user_code
+
+AT_A_TIME = 10
+
+
+class Need(NamedTuple):
+    """What an open run, or the next turn of a session, needs of a worker."""
+
+    run: str
+    agent: Agent
+    signatures: Mapping[str, RecordedSignature]
+    """What the tools' functions took when the run began, by name."""
+    options: RunOptions
+
+    @property
+    def functions(self) -> list[str]:
+        """Names of its tools that only a function of that name executes."""
+        return [tool.name for tool in self.agent.tools or () if tool.kind == "function"]
+
+    @property
+    def guardrails(self) -> list[str]:
+        """Names of the guardrails, none or one."""
+        return [self.options.guardrails] if self.options.guardrails else []
+
+    @property
+    def compactors(self) -> list[str]:
+        """Names of the compactors, none or one."""
+        return [self.options.compactor] if self.options.compactor else []
+
+
+class Break(NamedTuple):
+    """Why a run can't live with the tools."""
+
+    run: str
+    why: str
+    """For programs: `missing`, `signature`, `kind`, `guardrails`, `compactor`; `unread` where it can't be read."""
+    text: str
+    tool: str = ""
+
+
+async def needs_of(client: Client, runs: Sequence[WorkflowExecution]) -> list[Need | Break]:
+    """Return what the runs and sessions need; a `Break` for one that can't be read, such as an encrypted one."""
+    free = asyncio.Semaphore(AT_A_TIME)
+
+    async def read(run: WorkflowExecution) -> Need | Break | None:
+        async with free:
+            return await _need(client, run)
+
+    return [need for need in await asyncio.gather(*map(read, runs)) if need is not None]
+
+
+async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
+    try:
+        if run.workflow_type == SESSION_WORKFLOW:
+            started = await read_start(client, run.id, run.run_id)
+            setup = (await decode(client, started.input.payloads, SessionInput)).setup
+            return Need(run.id, setup.agent, {}, setup.options)
+        input, inventory, _ = await read_beginning(client, run.id, run.run_id)
+    except RPCError:
+        return None  # it has ended meanwhile
+    except (ConfigurationError, ValueError) as error:
+        return Break(run.id, "unread", f"it can't be read here: {one_line(str(error), 200)}")
+    tools = inventory.tools if inventory else []
+    signatures = {tool.name: tool.signature for tool in tools if tool.signature}
+    return Need(run.id, input.agent, signatures, input.options)
+
+
+def breaks(need: Need, code: UserCode, toolbox: ToolBox) -> Iterator[Break]:
+    """Yield why the run can't live with this code."""
+    for tool in need.agent.tools or ():
+        try:
+            handler = toolbox.resolve(tool.name, need.agent)
+        except ToolNotRegisteredError:
+            if tool.kind == "function":
+                yield Break(need.run, "missing", f"the tool {tool.name!r} is missing", tool.name)
+            else:
+                yield Break(need.run, "kind", f"the kind {tool.kind!r} of the tool {tool.name!r} is missing", tool.name)
+            continue
+        if change := toolbox.signature_change(handler, need.signatures.get(tool.name)):
+            yield Break(need.run, "signature", change, tool.name)
+    for name in need.guardrails:
+        if name not in code.guardrails:
+            yield Break(need.run, "guardrails", f"the guardrails {name!r} are missing")
+    for name in need.compactors:
+        if name not in code.compactors:
+            yield Break(need.run, "compactor", f"the compactor {name!r} is missing")
+
+
+def check(
+    tools: options.Tools = None,
+    guardrails: options.GuardrailNames = None,
+    compactor: options.Compactors = None,
+    task_queue: Annotated[
+        str | None, typer.Option("--task-queue", metavar="NAME", help="Only runs on this queue; default: all.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Look at so many open runs, at most.")] = 10_000,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say which open runs and sessions could not go on with other tools.
+
+    They are asked what they need: tools, what the functions of these took when the run began, kinds of tools,
+    guardrails and compactors. Give the options that the new workers will have. Exit code 1 where a run would break.
+    """
+    code = load_user_code(tools or (), guardrails or (), compactor or (), [])
+    execute(_check(code, task_queue, limit, as_json))
+
+
+async def _check(code: UserCode, task_queue: str | None, limit: int, as_json: bool) -> int:
+    toolbox = ToolBox(code.tools, registered=not code.names_its_tools)
+    where = f" AND TaskQueue = {quote(task_queue)}" if task_queue else ""
+    query = f"WorkflowType IN ('{WORKFLOW}', '{SESSION_WORKFLOW}') AND ExecutionStatus = 'Running'{where}"
+    async with connect_to_server() as server:
+        runs = [run async for run in server.client.list_workflows(query, limit=limit)]
+        found = [*_all_breaks(await needs_of(server.client, runs), code, toolbox)]
+    if as_json:
+        answer({"openRuns": len(runs), "breaks": [each._asdict() for each in found]})
+    for each in [] if as_json else found:
+        answer(f"{each.run}: {each.text}")
+    broken = len({each.run for each in found})
+    say(f"{count_of(broken, 'open run')} of {len(runs)} would break", "bad" if broken else "strong")
+    return FAILED if found else DONE
+
+
+def _all_breaks(needs: Iterable[Need | Break], code: UserCode, toolbox: ToolBox) -> Iterator[Break]:
+    for need in needs:
+        yield from (need,) if isinstance(need, Break) else breaks(need, code, toolbox)

@@ -1,0 +1,1 @@
+"""`perdure doctor`: what is wrong with a server, its workers and its runs, and what to type."""

@@ -1,0 +1,124 @@
+"""`perdure doctor`: examine a server, its workers and its runs, and say what to type."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ...activities.pollers import POLL_SECONDS
+from ...client.connection import server_time
+from ...client.embedded import launch
+from ...settings.agent_file import is_cloud
+from ...text import count_of
+from .. import run_options as options
+from ..command import execute
+from ..console import answer, say
+from ..problems import DONE, FAILED
+from ..server_connection import ServerConnection, connect_to_server
+from .findings import Finding
+from .probe import probed_settings
+from .runs import (
+    QueueState,
+    failing_tasks,
+    of_workers,
+    queue_states,
+    without_keys,
+    without_tools,
+    without_workers,
+)
+from .server import examined_server
+
+Report = dict[str, Any]
+
+
+def doctor(
+    task_queue: Annotated[
+        list[str] | None,
+        typer.Option("--task-queue", metavar="NAME", help="Queues to look at besides those of open runs."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Look at so many open runs, at most.")] = 500,
+    probe: Annotated[
+        bool, typer.Option("--probe/--no-probe", help="Measure the server's settings; not on Temporal Cloud.")
+    ] = True,
+    as_json: options.AsJson = False,
+) -> None:
+    """Examine the server, its workers and its open runs, and say what to type.
+
+    Exit code 1 where something keeps runs from going on, or will; warnings leave it at 0.
+    """
+    execute(_doctor(task_queue or (), limit, probe, as_json))
+
+
+async def _doctor(queues: Sequence[str], limit: int, probe: bool, as_json: bool) -> int:
+    async with connect_to_server() as server:
+        report, findings = await examined(server, queues, limit, probe=probe)
+    if as_json:
+        answer({**report, "findings": [finding.as_json() for finding in findings]})
+    else:
+        _tell(report, findings)
+    return FAILED if any(finding.level == "error" for finding in findings) else DONE
+
+
+async def examined(
+    server: ServerConnection,
+    queues: Sequence[str] = (),
+    limit: int = 500,
+    *,
+    probe: bool = True,
+    within: float | None = None,
+    clock: Callable[[], float] = time.time,
+) -> tuple[Report, list[Finding]]:
+    """Return what there is, and what is wrong with it, errors first. Raises `RPCError`.
+
+    A worker that has not polled within so many seconds is gone; None is what the server's polls take.
+    """
+    client = server.client
+    about, findings = await examined_server(client, clock)
+    states: list[QueueState] = []
+    if about["retentionHours"] is not None:
+        now = await server_time(client, clock=clock)
+        states = await queue_states(client, queues, limit, now)
+        usual = 1.5 * launch.POLL_SECONDS if server.embedded else POLL_SECONDS
+        findings += [*of_workers(states), *without_workers(states, within or usual), *without_keys(states)]
+        findings += [*await without_tools(client, states), *await failing_tasks(client, limit)]
+        if probe and not is_cloud(client.service_client.config.target_host):
+            findings += await probed_settings(client)
+    report = {"server": about, "queues": [_queue(state) for state in states]}
+    return report, sorted(findings, key=lambda finding: finding.level)
+
+
+def _queue(state: QueueState) -> Report:
+    current = str(state.current) if state.current else None
+    workers = [worker.as_json() for worker in state.workers]
+    return {"name": state.name, "openRuns": len(state.runs), "currentVersion": current, "workers": workers}
+
+
+def _tell(report: Report, findings: Sequence[Finding]) -> None:
+    about = report["server"]
+    answer(f"server {about['address']}, version {about['version']}, namespace {about['namespace']!r}")
+    for queue in report["queues"]:
+        current = f", current version {queue['currentVersion']}" if queue["currentVersion"] else ""
+        answer(f"task queue {queue['name']!r}: {count_of(queue['openRuns'], 'open run')}{current}")
+        for worker in queue["workers"]:
+            answer(f"  worker {_worker_line(worker)}")
+    for finding in findings:
+        answer(f"{finding.level}: {finding.text}")
+        if finding.do:
+            answer(f"  → {finding.do}")
+    errors = sum(finding.level == "error" for finding in findings)
+    warnings = len(findings) - errors
+    if not findings:
+        say("Nothing is wrong that can be seen from here.", "strong")
+    else:
+        say(f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}", "bad" if errors else "strong")
+
+
+def _worker_line(worker: Report) -> str:
+    version = f" of version {worker['version']}" if worker["version"] else ""
+    if not worker["has"]:
+        return f"{worker['identity']}{version}: does not tell what it has (polled {worker['polledBefore']:g} s before)"
+    tools = ", ".join(worker["has"]["tools"]) or "none"
+    return f"{worker['identity']}{version}: perdure {worker['has']['perdure']}, tools: {tools}"

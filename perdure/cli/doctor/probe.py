@@ -1,0 +1,188 @@
+"""Measures a server's settings by what it does: how soon it dispatches, whether timers and tenants wait too long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import pairwise
+from statistics import median
+
+from temporalio import activity, workflow
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    CountWorkflowExecutionsRequest,
+    DescribeTaskQueueRequest,
+    GetSystemInfoRequest,
+)
+from temporalio.client import ActivityHandle, Client, WorkflowFailureError
+from temporalio.common import Priority
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from ...activities.pollers import ACTIVITIES
+from ...client.server_settings import ServerSetting, setting
+from ...worker.account import plain_client
+from .findings import Finding
+
+ROUNDS = 8
+SLOW_DISPATCH_SECONDS, SLOW_TIMER_SECONDS = 0.03, 0.5
+"""Beyond what the network takes: a server that is not told otherwise needs 0.03 to 0.05, and 1, on average."""
+MANY, LATE = 20, 15
+"""Runs of a first tenant that wait before that of a second one, and how many of them may be served before it."""
+BACKLOG_LOOKS = 30
+BURST = 15
+"""Counts of runs at once: more than a server takes a second that is not told otherwise."""
+PATIENCE_SECONDS = 20.0
+
+
+@activity.defn(name="perdure.doctor.step")
+async def step() -> None:
+    """Nothing."""
+
+
+@workflow.defn(name="perdure.Doctor", sandboxed=False)
+class Probe:
+    """Takes the time of a few steps and of a timer."""
+
+    @workflow.run
+    async def run(self) -> list[float]:
+        """Return seconds of a step, the median, and of a timer of a millisecond."""
+        times = [workflow.time()]
+        for _ in range(ROUNDS):
+            await workflow.execute_activity(step, start_to_close_timeout=timedelta(seconds=5))
+            times.append(workflow.time())
+        await workflow.sleep(0.001)
+        steps = [after - before for before, after in pairwise(times)]
+        return [median(steps), workflow.time() - times[-1]]
+
+
+@dataclass
+class _Order:
+    """In which order the runs of two tenants are served."""
+
+    served: list[str] = field(default_factory=list)
+
+    @activity.defn(name="perdure.doctor.turn")
+    async def turn(self, tenant: str) -> None:
+        """Note who is served."""
+        self.served.append(tenant)
+
+
+async def probed_settings(client: Client) -> list[Finding]:
+    """Return what the server's settings are unfit for, as far as its behaviour shows it. Leaves a closed run behind."""
+    client = plain_client(client)
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return [*await _paces(client), *await _fairness(client), *await _visibility(client)]
+    except (TimeoutError, RPCError, WorkflowFailureError) as error:
+        why = str(error) or f"no answer within {PATIENCE_SECONDS:g} s"
+        return [Finding("settings-unknown", "warning", f"the server's settings can't be measured: {why}")]
+
+
+async def _paces(client: Client) -> Sequence[Finding]:
+    queue = f"perdure-doctor-{uuid.uuid4()}"
+    async with Worker(
+        client,
+        task_queue=queue,
+        workflows=[Probe],
+        activities=[step],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        disable_eager_activity_execution=True,
+        max_concurrent_activity_task_polls=2,
+    ):
+        trip = await _round_trip(client)
+        a_step, timer = await client.execute_workflow(
+            Probe.run, id=queue, task_queue=queue, execution_timeout=timedelta(seconds=PATIENCE_SECONDS)
+        )
+    return list(_slow(a_step / 2 - trip, timer - trip))  # A step is two tasks: the activity, and the decision after it.
+
+
+def _slow(per_task: float, timer: float) -> Iterator[Finding]:
+    if per_task > SLOW_DISPATCH_SECONDS:
+        text = f"the server takes {1000 * per_task:.0f} ms to give out a task"
+        yield unfit("slow-dispatch", setting("history.transferProcessorMaxPollRPS"), text, seconds=per_task)
+    if timer > SLOW_TIMER_SECONDS:
+        text = f"a timer of 1 ms takes {timer:.1f} s"
+        yield unfit("slow-timers", setting("history.timerProcessorMaxTimeShift"), text, seconds=timer)
+
+
+async def _round_trip(client: Client) -> float:
+    begun = time.monotonic()
+    for _ in range(3):
+        await client.workflow_service.get_system_info(GetSystemInfoRequest())
+    return (time.monotonic() - begun) / 3
+
+
+async def _fairness(client: Client) -> Sequence[Finding]:
+    queue, order = f"perdure-doctor-{uuid.uuid4()}", _Order()
+    with suppress(RPCError):  # A server without standalone activities shows nothing here.
+        tenants = [*("a" * MANY), "b"]
+        handles = [await _start_turn(client, queue, tenant, number) for number, tenant in enumerate(tenants)]
+        await _backlog(client, queue, MANY + 1)
+        async with Worker(
+            client,
+            task_queue=queue,
+            activities=[order.turn],
+            max_concurrent_activities=1,
+            max_concurrent_activity_task_polls=1,
+        ):
+            await asyncio.gather(*(handle.result() for handle in handles))
+        before = order.served.index("b")
+        if before >= LATE:
+            text = f"a tenant's first task was served after {before} of another one, which had come before it"
+            return [unfit("unfair", setting("matching.enableFairness"), text, served_before=before)]
+    return ()
+
+
+async def _start_turn(client: Client, queue: str, tenant: str, number: int) -> ActivityHandle[None]:
+    return await client.start_activity(
+        "perdure.doctor.turn",
+        tenant,
+        id=f"{queue}-{number}",
+        task_queue=queue,
+        schedule_to_close_timeout=timedelta(seconds=PATIENCE_SECONDS),
+        start_to_close_timeout=timedelta(seconds=5),
+        priority=Priority(fairness_key=tenant),
+    )
+
+
+async def _backlog(client: Client, queue: str, tasks: int) -> None:
+    """Wait until so many tasks are on the queue, for a few seconds at most."""
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=ACTIVITIES, report_stats=True
+    )
+    for _ in range(BACKLOG_LOOKS):
+        described = await client.workflow_service.describe_task_queue(request)
+        if described.stats.approximate_backlog_count >= tasks:
+            return
+        await asyncio.sleep(0.1)
+
+
+async def _visibility(client: Client) -> Sequence[Finding]:
+    request = CountWorkflowExecutionsRequest(namespace=client.namespace, query="ExecutionStatus = 'Running'")
+    asked = (client.workflow_service.count_workflow_executions(request) for _ in range(BURST))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    refused = [
+        each for each in answers if isinstance(each, RPCError) and each.status is RPCStatusCode.RESOURCE_EXHAUSTED
+    ]
+    if not refused:
+        return ()
+    text = f"the server refused {len(refused)} of {BURST} counts of runs at once"
+    return [unfit("visibility-quota", setting("frontend.namespaceRPS.visibility"), text, refused=len(refused))]
+
+
+def unfit(id: str, setting: ServerSetting, text: str, **about: float) -> Finding:
+    """Return the finding of a setting that a server lacks."""
+    value = str(setting.value).lower() if isinstance(setting.value, bool) else setting.value
+    return Finding(
+        id,
+        "warning",
+        f"{text}: {setting.without}",
+        f"set {setting.key}: {value} in the server's dynamic configuration (perdure docs operating)",
+        {"setting": setting.key, "value": setting.value, **about},
+    )

@@ -1,0 +1,128 @@
+"""`perdure doctor`: each finding, on a server that has all that is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.cli.doctor.doctor import examined
+from perdure.cli.doctor.findings import Finding
+from perdure.cli.server_connection import ServerConnection
+from perdure.client import start_run
+from perdure.client.connection import register_search_attributes
+from perdure.client.embedded.launch import dynamic_config, find_binary
+from perdure.payloads.converter import data_converter, perdure_data_converter
+from perdure.protocol.run import RunInput
+from perdure.testing import ScriptedModel, asks, call
+from perdure.worker import create_worker
+
+from ...support.agents import scripted_agent
+from ...support.command_line import Cli
+from ...support.stage import Stage
+from ...support.waiting import wait_for
+
+UNFIT = (
+    "matching.enableFairness=false",
+    "frontend.namespaceRPS.visibility=5",
+    'matching.longPollExpirationInterval="1s"',
+    "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
+)
+KEY = "k1:" + "A" * 43 + "="
+POLL = 3.0
+
+
+@pytest.fixture(scope="module")
+async def unfit() -> AsyncIterator[Client]:
+    """A server that nobody has told anything."""
+    binary = find_binary()
+    async with await WorkflowEnvironment.start_local(
+        data_converter=perdure_data_converter,
+        dev_server_existing_path=str(binary) if binary else None,
+        dev_server_log_level="error",
+        dev_server_extra_args=dynamic_config(*UNFIT),
+    ) as environment:
+        yield environment.client
+
+
+async def another(client: Client, key: str | None = None) -> Client:
+    """A connection of its own, as each worker needs."""
+    address = client.service_client.config.target_host
+    return await Client.connect(address, data_converter=data_converter(encryption=key))
+
+
+async def found(client: Client, *, probe: bool = False, ahead: float = 0.0) -> dict[str, Finding]:
+    """Findings by id; of several with one id, the last one, with the texts of all."""
+    server = ServerConnection(client, None)
+    _, findings = await examined(server, ["v"], probe=probe, within=POLL, clock=lambda: time.time() + ahead)
+    texts = {each.id: "\n".join(other.text for other in findings if other.id == each.id) for each in findings}
+    return {finding.id: finding._replace(text=texts[finding.id]) for finding in findings}
+
+
+async def test_what_is_wrong_with_the_server(unfit: Client, cli: Cli) -> None:
+    findings: dict[str, Finding] = {}
+    expected = {"search-attributes-missing", "short-retention", "clock"}
+    measured = {"slow-dispatch", "slow-timers", "unfair", "visibility-quota"}
+
+    async def all_measured() -> bool:  # a busy machine hides one now and then
+        findings.update(await found(unfit, probe=True, ahead=30.0))
+        return expected | measured <= set(findings)
+
+    await wait_for(all_measured, timeout=60)
+    assert findings["search-attributes-missing"].do == "perdure setup"
+    assert "--retention 720h" in findings["short-retention"].do
+    assert "30.0 s ahead of" in findings["clock"].text
+    assert findings["unfair"].do.startswith("set matching.enableFairness: true in")
+    address = unfit.service_client.config.target_host
+    told = await cli("--address", address, "--namespace", "nowhere", "doctor", "--json", "--no-probe")
+    assert told.code == 1
+    assert [each["id"] for each in json.loads(told.stdout)["findings"]] == ["no-namespace"]
+
+
+async def test_what_is_wrong_with_runs_and_workers(
+    unfit: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await register_search_attributes(unfit)
+    await asyncio.sleep(1.0)  # until the server knows them everywhere
+    with ScriptedModel([asks(call("pay"))] * 9) as model:
+        agent = scripted_agent(model, ["pay"])
+        async with AsyncExitStack() as stack:
+            await start_run(unfit, agent, id="lonely", task_queue="nobody")
+            stage = Stage(unfit, "q")
+            await stack.enter_async_context(stage.worker({"echo": str}))
+            monkeypatch.setenv("PERDURE_STORAGE", f"file://{tmp_path}")
+            of_storage = create_worker(await another(unfit), task_queue="q", tools={"echo": str}, identity="other")
+            await stack.enter_async_context(of_storage)
+            monkeypatch.delenv("PERDURE_STORAGE")
+            await stage.start(agent, id="lacking")
+            await unfit.start_workflow(
+                "perdure.AgentRun",
+                RunInput(agent=agent, messages=[], features=["of-tomorrow"]),
+                id="failing",
+                task_queue="q",
+            )
+            await start_run(await another(unfit, KEY), agent, id="secret", task_queue="q")
+            versioned = create_worker(await another(unfit), task_queue="v", deployment="d", build_id="1")
+            await stack.enter_async_context(versioned)
+
+            expected = {"no-worker", "no-tool", "failing-tasks", "no-key", "no-current-version", "different-storage"}
+
+            async def all_seen() -> dict[str, Finding] | None:
+                findings = await found(unfit)
+                is_told = expected <= set(findings) and "of-tomorrow" in findings["failing-tasks"].text
+                return findings if is_told else None
+
+            findings = await wait_for(all_seen, every=0.5, timeout=60)
+    assert findings["no-worker"].about["runs"] == ["lonely"]
+    assert findings["no-worker"].do.startswith("perdure worker --task-queue nobody")
+    assert findings["no-tool"].text.startswith("no worker of the task queue 'q' has the tool 'pay'")
+    assert "lacking" in findings["no-tool"].about["runs"]
+    assert findings["no-key"].about == {"key": "k1", "runs": ["secret"]}
+    assert findings["no-current-version"].do.endswith("--deployment-name d --build-id 1 --yes")
