@@ -23,7 +23,7 @@ from perdure.worker import create_worker
 
 from ..support.agents import scripted_agent
 from ..support.dev_server import DevServer
-from ..support.stage import Stage, replay_run
+from ..support.stage import Stage, replay_runs
 from ..support.waiting import wait_for
 from .test_deploys import PAY, make_current, waits
 
@@ -101,8 +101,8 @@ async def rolled_out(tmp_path: Path, scripted: Scripted, versions: int, runs_eac
         for number in range(1, versions):
             await wait_for(lambda number=number: rollout.is_drained(str(number)), timeout=60, every=0.5)
         failed = 0
+        await replay_runs(server.client, *(run.id for run in [*runs, *waiting]))
         for run in [*runs, *waiting]:
-            await replay_run(server.client, run.id)
             async for link in read_links(server.client, run.id):
                 failed += sum(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED for event in link.history)
         assert failed == 0
