@@ -56,8 +56,6 @@ SERVER_SETTINGS = (
 )
 """Each with what a server without it shows."""
 
-RETENTION_DAYS = 30
-"""For so long a namespace should keep closed runs: readers, forks and sessions' exports need their histories."""
 MIN_RETENTION_HOURS = 72.0
 """`perdure setup` and `doctor` call less unfit."""
 MIN_SERVER = (1, 31)

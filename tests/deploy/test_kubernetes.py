@@ -88,8 +88,9 @@ def test_workers_get_a_configuration_that_is_there_and_take_their_time_to_end() 
     grace = float(worker["args"][worker["args"].index("--grace") + 1])
     assert template["terminationGracePeriodSeconds"] >= grace + 10
     assert f"uid {template['securityContext']['runAsUser']}" in (ROOT / "Dockerfile").read_text()
-    port = int(worker["args"][worker["args"].index("--metrics-address") + 1].rpartition(":")[2])
-    assert [each["containerPort"] for each in worker["ports"]] == [port]
+    for name, option in ("metrics", "--metrics-address"), ("health", "--health-address"):
+        port = int(worker["args"][worker["args"].index(option) + 1].rpartition(":")[2])
+        assert {"name": name, "containerPort": port} in worker["ports"]
     text = (ROOT / "deploy/kubernetes/common.yaml").read_text()
     secrets = set(re.findall(r"secret generic ([\w-]+)", text))
     assert secrets == {worker["envFrom"][1]["secretRef"]["name"], template["volumes"][1]["secret"]["secretName"]}
