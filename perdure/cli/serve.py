@@ -90,7 +90,7 @@ def serve(
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Serve agents over HTTP until Ctrl-C: as OpenAI's models, as MCP tools, and by an API of perdure's own.
+    """Serve agents over HTTP until Ctrl-C: as OpenAI's models, MCP tools, A2A agents, and by an API of perdure's own.
 
     Where no Temporal server is configured, the embedded one is started, and a worker with it. Elsewhere a worker is
     started where --tools, --guardrails or --compactor name its code.
@@ -223,4 +223,6 @@ def _say_where(
     if find_spec("mcp"):
         header = "" if is_open else ' --header "Authorization: Bearer TOKEN"'
         say(f"MCP:     claude mcp add --transport http perdure {url}/mcp/{header}")
+    if find_spec("a2a"):
+        say(f"A2A:     {url}/a2a/{first}/.well-known/agent-card.json")
     say(f"perdure: {url}/perdure/openapi.json")

@@ -49,6 +49,10 @@ def dialects() -> list[Dialect]:
         from .mcp_server import McpDialect  # of an extra of its own
 
         found.append(McpDialect())
+    if find_spec("a2a"):
+        from .a2a_server import A2aDialect  # likewise
+
+        found.append(A2aDialect())
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         try:
             found.append(entry_point.load()())

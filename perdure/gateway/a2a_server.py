@@ -1,0 +1,360 @@
+"""Agents as A2A agents: a context is a session, a task is a run of it; Temporal keeps both, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from a2a.helpers import get_data_parts, get_message_text, new_text_artifact, new_text_message
+from a2a.server.context import ServerCallContext
+from a2a.server.request_handlers import RequestHandler
+from a2a.server.request_handlers.request_handler import validate_request_params
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse,
+    ListTasksRequest,
+    ListTasksResponse,
+    Message,
+    Role,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskPushNotificationConfig,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from a2a.utils.errors import (
+    A2AError,
+    InternalError,
+    InvalidParamsError,
+    PushNotificationNotSupportedError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from .._version import __version__
+from ..client.callers import AnswerText, held_back_characters
+from ..errors import RunError
+from ..events import TERMINAL_EVENTS, RunEvent
+from ..protocol.search_attributes import SESSION, quote
+from ..redaction import get_logger
+from ..tool_calls import PendingApproval
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
+from .identity import Identity, identity_of
+from .problems import HttpProblem, problem_of
+
+logger = get_logger("perdure.gateway")
+
+ANSWER = "answer"
+"""The artifact that has a run's output."""
+_STATES = {"COMPLETED": TaskState.TASK_STATE_COMPLETED, "CANCELED": TaskState.TASK_STATE_CANCELED}
+
+
+class A2aDialect:
+    """`/a2a/AGENT`, and the cards; that of the only agent is at the root, too."""
+
+    name = "a2a"
+
+    def routes(self, gateway: Gateway) -> list[BaseRoute]:
+        """Return what it answers to."""
+        routes: list[BaseRoute] = []
+        for offer in gateway.offers.values():
+            base = f"/a2a/{offer.name}"
+            routes += create_jsonrpc_routes(_Handler(gateway, offer), base, enable_v0_3_compat=True)
+            paths = [f"{base}/.well-known/agent-card.json"]
+            paths += ["/.well-known/agent-card.json"] if len(gateway.offers) == 1 else []
+            routes += [Route(path, _card_answer(offer, base, is_open=not gateway.authenticators)) for path in paths]
+        return routes
+
+
+def _card_answer(offer: OfferedAgent, base: str, *, is_open: bool) -> Any:
+    """Return the handler that shows the card, with the address by which it was asked."""
+
+    async def answer(request: Request) -> Response:
+        card = card_of(offer, f"{request.url.scheme}://{request.url.netloc}{base}", is_open=is_open)
+        [route] = create_agent_card_routes(card)
+        return await route.endpoint(request)  # type: ignore[no-any-return]
+
+    return answer
+
+
+def card_of(offer: OfferedAgent, url: str, *, is_open: bool) -> AgentCard:
+    """Return the card of an agent that is served at `url`."""
+    description = offer.agent.description or f"The agent {offer.name}."
+    card = AgentCard(
+        name=offer.name,
+        description=description,
+        version=__version__,
+        supported_interfaces=[AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")],
+        capabilities=AgentCapabilities(streaming=True, push_notifications=False),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[AgentSkill(id=offer.name, name=offer.name, description=description, tags=["perdure"])],
+    )
+    if not is_open:
+        card.security_schemes["bearer"].http_auth_security_scheme.scheme = "bearer"
+        card.security_requirements.add().schemes["bearer"].SetInParent()
+    return card
+
+
+class _Handler(RequestHandler):
+    """The methods of the protocol, for one agent."""
+
+    def __init__(self, gateway: Gateway, offer: OfferedAgent) -> None:
+        self._gateway = gateway
+        self._offer = offer
+
+    @validate_request_params
+    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
+        found, identity = await self._take(params.message, context)
+        if not params.configuration.return_immediately:
+            await self._settled(found)
+        return await self._task(await self._gateway.run(identity, found.id))
+
+    @validate_request_params
+    async def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Any, None]:
+        found, _ = await self._take(params.message, context)
+        async for each in self._updates(found):
+            yield each
+
+    @validate_request_params
+    async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
+        return await self._task(await self._found(params.id, context))
+
+    @validate_request_params
+    async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+        identity = await self._identity(context)
+        size = params.page_size or 50
+        conditions = [f"{SESSION.name} = {quote(params.context_id)}"] if params.context_id else []
+        listed = await self._gateway.list(identity, conditions, limit=size)
+        tasks = [await self._task(await self._gateway.run(identity, each.id)) for each in listed]
+        return ListTasksResponse(tasks=tasks, page_size=size, total_size=len(tasks))
+
+    @validate_request_params
+    async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
+        found = await self._found(params.id, context)
+        await found.handle.cancel("the client has cancelled the task")
+        await self._settled(found)
+        return await self._task(await self._found(params.id, context))
+
+    @validate_request_params
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Any, None]:
+        found = await self._found(params.id, context)
+        if found.has_ended:
+            raise UnsupportedOperationError(f"the task {params.id!r} has ended: ask for it by GetTask")
+        async for each in self._updates(found):
+            yield each
+
+    async def on_get_extended_agent_card(
+        self, params: GetExtendedAgentCardRequest, context: ServerCallContext
+    ) -> AgentCard:
+        raise UnsupportedOperationError("there is no other card than the public one")
+
+    async def on_create_task_push_notification_config(
+        self, params: TaskPushNotificationConfig, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        raise PushNotificationNotSupportedError
+
+    async def on_get_task_push_notification_config(
+        self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        raise PushNotificationNotSupportedError
+
+    async def on_list_task_push_notification_configs(
+        self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
+    ) -> ListTaskPushNotificationConfigsResponse:
+        raise PushNotificationNotSupportedError
+
+    async def on_delete_task_push_notification_config(
+        self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> None:
+        raise PushNotificationNotSupportedError
+
+    async def _identity(self, context: ServerCallContext) -> Identity:
+        try:
+            return await identity_of(context.state["headers"], self._gateway.authenticators)
+        except HttpProblem as problem:
+            raise _refusal(problem) from problem
+
+    async def _found(self, id: str, context: ServerCallContext) -> FoundRun:
+        identity = await self._identity(context)
+        try:
+            return await self._gateway.run(identity, id)
+        except Exception as error:
+            raise _refusal(error) from error
+
+    async def _take(self, message: Message, context: ServerCallContext) -> tuple[FoundRun, Identity]:
+        """Pass a message on: to what waits in its task, to the task's run, or as the next turn of its context."""
+        identity = await self._identity(context)
+        text = get_message_text(message)
+        try:
+            if message.task_id:
+                return await self._continue(message, identity, text), identity
+            if not text.strip():
+                raise InvalidParamsError("expected a message with a text")
+            chosen = message.context_id or f"{self._offer.name}-{digest_of([identity.tenant, message.message_id])}"
+            session = await self._gateway.session(identity, chosen, self._offer)
+            run = await session.send(text, message_id=digest_of([message.message_id]), by=identity.name)
+            return await self._gateway.run(identity, run.id), identity
+        except A2AError:
+            raise
+        except Exception as error:
+            raise _refusal(error) from error
+
+    async def _continue(self, message: Message, identity: Identity, text: str) -> FoundRun:
+        found = await self._gateway.run(identity, message.task_id)
+        if found.has_ended:
+            raise UnsupportedOperationError(
+                f"the task {found.id!r} has ended: send the message with its contextId alone, to go on"
+            )
+        pending = (await found.handle.status()).pending_approvals
+        if pending:
+            await _decide(found, pending[0], text, get_data_parts(message.parts), identity)
+        else:
+            await found.handle.steer(text, by=identity.name)
+        return found
+
+    async def _settled(self, found: FoundRun) -> None:
+        """Wait until the run has ended, or waits for a person."""
+        async with aclosing(self._gateway.stream(found)) as events:
+            async for event in events:
+                if event.type in TERMINAL_EVENTS or (
+                    event.type == "permission_requested" and (await found.handle.status()).pending_approvals
+                ):
+                    return
+
+    async def _updates(self, found: FoundRun) -> AsyncGenerator[Any, None]:
+        """Yield the task, then what becomes of it, until it has ended or waits for a person."""
+        yield await self._task(found)
+        text = AnswerText(held_back_characters(self._offer.agent, self._gateway.stream_after, is_checked=False))
+        has_begun = False
+        async with aclosing(self._gateway.stream(found)) as events:
+            async for event in events:
+                if more := text.more(event):
+                    yield _piece(found, more, is_first=not has_begun)
+                    has_begun = True
+                if (status := await self._status_after(found, event)) is not None:
+                    yield TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
+                    return
+
+    async def _status_after(self, found: FoundRun, event: RunEvent) -> TaskStatus | None:
+        if event.type == "permission_requested":
+            pending = (await found.handle.status()).pending_approvals
+            return _waiting(found, pending) if pending else None
+        if event.type not in TERMINAL_EVENTS:
+            return None
+        if event.type == "done":
+            return TaskStatus(state=TaskState.TASK_STATE_COMPLETED)
+        if event.type == "cancelled":
+            return TaskStatus(state=TaskState.TASK_STATE_CANCELED)
+        return _failed(found, f"{event.data['kind']}: {event.data['message']}")
+
+    async def _task(self, found: FoundRun) -> Task:
+        task = Task(id=found.id, context_id=context_of(found.id))
+        if not found.has_ended:
+            pending = (await found.handle.status()).pending_approvals
+            working = TaskStatus(state=TaskState.TASK_STATE_WORKING)
+            task.status.CopyFrom(_waiting(found, pending) if pending else working)
+            return task
+        try:
+            result = await found.handle.result()
+        except RunError as error:
+            status = found.described.status
+            state = _STATES.get(status.name if status else "")
+            task.status.CopyFrom(TaskStatus(state=state) if state else _failed(found, f"{error.kind}: {error}"))
+            return task
+        task.status.CopyFrom(TaskStatus(state=TaskState.TASK_STATE_COMPLETED))
+        task.artifacts.append(new_text_artifact(ANSWER, text_of(result.output), artifact_id=ANSWER))
+        return task
+
+
+def text_of(output: Any) -> str:
+    """Return an output as text."""
+    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+
+
+def context_of(run_id: str) -> str:
+    """Return the session of a run; a run of none is its own context."""
+    session, slash, turn = run_id.rpartition("/")
+    return session if slash and turn.isdecimal() else run_id
+
+
+def _piece(found: FoundRun, text: str, *, is_first: bool) -> TaskArtifactUpdateEvent:
+    artifact = new_text_artifact(ANSWER, text, artifact_id=ANSWER)
+    return TaskArtifactUpdateEvent(
+        task_id=found.id, context_id=context_of(found.id), artifact=artifact, append=not is_first
+    )
+
+
+def _said(found: FoundRun, text: str) -> Message:
+    return new_text_message(text, context_id=context_of(found.id), task_id=found.id, role=Role.ROLE_AGENT)
+
+
+def _failed(found: FoundRun, text: str) -> TaskStatus:
+    return TaskStatus(state=TaskState.TASK_STATE_FAILED, message=_said(found, text))
+
+
+def _waiting(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskStatus:
+    """Return the status of a task that waits for a person: what for, and how to decide."""
+    first = pending[0]
+    if first.question:
+        text = first.question
+    else:
+        text = (
+            f"May {first.name} be called with {text_of(first.arguments)}? Answer `approve`, or `deny` and why, or send "
+            f'the data {{"digest": "{first.digest}", "approved": true}}.'
+        )
+    return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_said(found, text))
+
+
+async def _decide(
+    found: FoundRun, pending: PendingApproval, text: str, data: Sequence[Any], identity: Identity
+) -> None:
+    """Pass a decision on. Raises `InvalidParamsError` for what is none, and what the decision raises."""
+    handle = found.handle.called(pending.run_id) if pending.run_id else found.handle
+    if pending.question:
+        await handle.answer(pending.call_id, text, digest=pending.digest, by=identity.name)
+        return
+    given = next((each for each in data if isinstance(each, dict) and "approved" in each), None)
+    word, _, reason = text.strip().partition(" ")
+    approved = given["approved"] if given else {"approve": True, "deny": False}.get(word.lower().rstrip(".,:"))
+    digest = str(given.get("digest") or pending.digest) if given else pending.digest
+    if approved is True:
+        await handle.approve(pending.call_id, digest=digest, by=identity.name)
+    elif approved is False:
+        why = str(given.get("reason") or "") if given else reason
+        await handle.deny(pending.call_id, why.strip() or "denied", digest=digest, by=identity.name)
+    else:
+        raise InvalidParamsError("the task waits for an approval: expected `approve`, or `deny` and why")
+
+
+def _refusal(error: Exception) -> A2AError:
+    """Return the protocol's error."""
+    problem = problem_of(error)
+    if problem is None:
+        logger.error("a request of A2A has failed", exc_info=error)
+        return InternalError("the gateway has failed; its log says how")
+    if problem.status == 404:
+        return TaskNotFoundError(str(problem))
+    return InvalidParamsError(str(problem)) if problem.status < 500 else InternalError(str(problem))

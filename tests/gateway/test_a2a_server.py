@@ -1,0 +1,116 @@
+"""Agents as A2A agents, asked by the protocol's own client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.helpers import get_artifact_text, get_message_text, new_text_message
+from a2a.types import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    Message,
+    Role,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    Task,
+    TaskState,
+)
+from a2a.utils.errors import A2AError
+
+from perdure.gateway.identity import TokenFile
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from .conftest import Serve, Served
+from .test_own import PAY, TEXT, pay
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+@asynccontextmanager
+async def client_of(served: Served, token: str = "", *, streaming: bool = True) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with httpx.AsyncClient(headers=headers, timeout=60) as http:
+        card = await A2ACardResolver(http, f"{served.url}/a2a/tested").get_agent_card()
+        yield ClientFactory(ClientConfig(httpx_client=http, streaming=streaming)).create(card)
+
+
+async def send(client: Client, message: Message) -> list[Any]:
+    return [each async for each in client.send_message(SendMessageRequest(message=message))]
+
+
+def said(text: str, **more: Any) -> Message:
+    return new_text_message(text, role=Role.ROLE_USER, **more)
+
+
+async def test_a_message_is_a_task_whose_text_is_streamed(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([says(TEXT, chunk_delay=0.01), says("More.")])
+    async with serve_agents(scripted_agent(model)) as served:
+        async with client_of(served) as client:
+            first = said("Hi")
+            seen = await send(client, first)
+            task = seen[0].task
+            pieces = [each.artifact_update for each in seen if each.HasField("artifact_update")]
+            assert "".join(get_artifact_text(each.artifact) for each in pieces) == TEXT
+            assert [each.append for each in pieces][:1] == [False]
+            assert all(each.append for each in pieces[1:])
+            assert seen[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+            again = await send(client, first)
+            assert again[0].task.id == task.id
+        async with client_of(served, streaming=False) as client:
+            [answer] = await send(client, said("And?", context_id=task.context_id))
+            assert answer.task.id == f"{task.context_id}/2"
+            assert get_artifact_text(answer.task.artifacts[0]) == "More."
+            kept = await client.get_task(GetTaskRequest(id=task.id))
+            assert get_artifact_text(kept.artifacts[0]) == TEXT
+            with pytest.raises(A2AError, match="There is no run"):
+                await client.get_task(GetTaskRequest(id="none"))
+    assert len(model.requests) == 2
+
+
+async def test_what_waits_is_decided_in_the_task(scripted: Scripted, serve_agents: Serve) -> None:
+    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY])
+    async with serve_agents(agent, tools={"pay": pay}) as served, client_of(served) as client:
+        seen = await send(client, said("Pay it."))
+        task: Task = seen[0].task
+        status = seen[-1].status_update.status
+        assert status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        assert 'May pay be called with {"euros": 3}?' in get_message_text(status.message)
+        there = {"task_id": task.id, "context_id": task.context_id}
+        with pytest.raises(A2AError, match="expected `approve`"):
+            await send(client, said("Hm.", **there))
+        decided = await send(client, said("approve", **there))
+        assert decided[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+
+
+async def test_a_client_comes_back_and_cancels(scripted: Scripted, serve_agents: Serve) -> None:
+    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY])
+    async with serve_agents(agent, tools={"pay": pay}) as served:
+        async with client_of(served) as client:
+            task = (await send(client, said("Pay it.")))[0].task
+        async with client_of(served) as client:
+            async with asyncio.timeout(30):
+                async for each in client.subscribe(SubscribeToTaskRequest(id=task.id)):
+                    last = each
+            assert last.status_update.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+            ended = await client.cancel_task(CancelTaskRequest(id=task.id))
+            assert ended.status.state == TaskState.TASK_STATE_CANCELED
+
+
+async def test_another_tenant_reaches_no_task(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+    async with serve_agents(scripted_agent(scripted([says("For acme.")])), known=[tokens]) as served:
+        async with client_of(served, "token-of-ann-at-acme") as ann:
+            task = (await send(ann, said("Hi")))[0].task
+        async with client_of(served, "token-of-bob-at-bolt") as bob:
+            with pytest.raises(A2AError, match="There is no run"):
+                await bob.get_task(GetTaskRequest(id=task.id))
+        async with client_of(served) as nobody:
+            with pytest.raises(A2AError):
+                await nobody.get_task(GetTaskRequest(id=task.id))
