@@ -109,6 +109,9 @@ class Filters:
     older_than: str | None = None
     where: str | None = None
     workflow: str = WORKFLOW
+    task_queue: str | None = None
+    closed_since: str | None = None
+    closed_before: str | None = None
 
     def query(self) -> str:
         """Return the query. Raises `UsageProblem` for an invalid age."""
@@ -130,9 +133,16 @@ class Filters:
                 yield f"{key.name} = {known.quote(value)}"
         if self.min_cost is not None:
             yield f"{known.COST.name} >= {self.min_cost:.12g}"
-        for option, operator, age in (("--since", ">=", self.since), ("--older-than", "<", self.older_than)):
+        if self.task_queue is not None:
+            yield f"TaskQueue = {known.quote(self.task_queue)}"
+        for option, attribute, operator, age in (
+            ("--since", "StartTime", ">=", self.since),
+            ("--older-than", "StartTime", "<", self.older_than),
+            ("--closed-since", "CloseTime", ">=", self.closed_since),
+            ("--closed-before", "CloseTime", "<", self.closed_before),
+        ):
             if age is not None:
-                yield f"StartTime {operator} '{_moment(option, age).isoformat()}'"
+                yield f"{attribute} {operator} '{_moment(option, age).isoformat()}'"
         if self.where:
             yield f"({self.where})"
 

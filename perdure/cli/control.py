@@ -1,4 +1,4 @@
-"""`perdure steer` and `cancel`: send a message to a run, or end it."""
+"""`perdure steer` and `cancel`: send a message to runs, or end them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,38 @@ import typer
 
 from ..commands import command_line, shell_word
 from . import run_options as options
-from .command import execute
+from .command import execute, use_command_class
 from .console import answer, say
-from .problems import Failure
+from .filters import ManyCommand
+from .many import Act, act_on_many, selection_of
+from .problems import Failure, UsageProblem
 from .recorded_run import open_run
 from .server_connection import ServerConnection
 
 
+@use_command_class(ManyCommand)
 def steer(
-    id: options.OpenRunId,
-    text: Annotated[str, typer.Argument(help="What the agent is to read.")],
+    context: typer.Context,
+    id: options.RunIdOrFilters,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="What the agent is to read.", show_default=False)
+    ] = None,
+    yes: options.YesToAll = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Send a message to a run.
+    """Send a message to a run, or to many: steer --agent NAME TEXT.
 
     The agent reads it before its next model call.
     """
-    execute(_steer(id, text, as_json))
+    id, said = (None, id) if text is None else (id, text)
+    if not said:
+        raise UsageProblem("expected what the agent is to read: perdure steer ID TEXT")
+    selection = selection_of(context, [id])
+    if selection.is_one:
+        execute(_steer(selection.ids[0], said, as_json))
+        return
+    act = Act("steer", "Send this to", "Sent", lambda run: run.steer(said), is_final=True)
+    execute(act_on_many(act, selection, yes=yes, as_json=as_json))
 
 
 async def _steer(id: str, text: str, as_json: bool) -> None:
@@ -38,16 +53,24 @@ async def _steer(id: str, text: str, as_json: bool) -> None:
             answer({"id": run_id, "action": "steer", "text": text})
 
 
+@use_command_class(ManyCommand)
 def cancel(
-    id: options.OpenRunId,
+    context: typer.Context,
+    id: options.OpenRunIds = None,
     reason: Annotated[str, typer.Option(help="Why; it is recorded with the run.")] = "",
+    yes: options.YesToAll = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Cancel a run.
+    """Cancel a run, or many.
 
     A running tool gets time to finish; no further tool or model call is started.
     """
-    execute(_cancel(id, reason, as_json))
+    selection = selection_of(context, id or [])
+    if selection.is_one:
+        execute(_cancel(selection.ids[0], reason, as_json))
+        return
+    act = Act("cancel", "Cancel", "Cancellation requested", lambda run: run.cancel(reason), is_final=True)
+    execute(act_on_many(act, selection, yes=yes, as_json=as_json))
 
 
 async def _cancel(id: str, reason: str, as_json: bool) -> None:

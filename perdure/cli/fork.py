@@ -10,12 +10,15 @@ from typing import Annotated
 import typer
 
 from ..agents import Agent
+from ..client import RunHandle
 from ..client.fork import Changes, Fork, fork_of
 from ..commands import command_line
 from ..history.chain import Chain
 from . import run_options as options
 from .agent_file import load_agent, read_given
 from .command import execute, use_command_class
+from .filters import ManyCommand
+from .many import Act, act_on_many, selection_of
 from .problems import UsageProblem
 from .recorded_run import find_run, read_recorded
 from .run import perform
@@ -25,11 +28,22 @@ from .start import CodeSources, RunRequest, StartArguments, consent_to, hooks_of
 from .user_code import UserCode
 
 
-@use_command_class(CommandWithRunOptions)
+class ForkCommand(ManyCommand, CommandWithRunOptions):
+    """The command for one run or for many, with the options of runs."""
+
+    renamed = ("agent", "task_queue")
+
+
+@use_command_class(ForkCommand)
 def fork(
     context: typer.Context,
-    id: options.RunId,
-    at: Annotated[int, typer.Option("--at", metavar="N", help="The fork begins before this iteration, from 1.")],
+    at: Annotated[
+        int,
+        typer.Option(
+            "--at", metavar="N", help="The fork begins before this iteration, from 1; -1 is the last one, and so on."
+        ),
+    ],
+    id: options.RunIdOrFilters = None,
     steer: Annotated[str | None, typer.Option(metavar="TEXT", help="What to say to the agent first.")] = None,
     model: options.OtherModel = None,
     agent: options.OtherAgent = None,
@@ -54,9 +68,24 @@ def fork(
 ) -> None:
     """Start a new run with the conversation of another one, as it stood before an iteration.
 
+    With filters, each run that they find is forked; tools are those of the workers then, and nothing is followed.
     Nothing is repeated: what the run has done until then is done, and the fork knows it. The run may be open or
     closed, and is left as it is. Tools come from where `perdure resume` takes them, or from --tools.
     """
+    revised = load_agent(agent) if agent else None
+    selection = selection_of(context, [id])
+    if not selection.is_one:
+        if tools or guardrails or compactor or credentials or inputs or inputs_json or new_id or task_queue:
+            raise UsageProblem("of many runs, expected no option that is for one: code, inputs, --id, --task-queue")
+        changed = chosen_fields(context)
+
+        async def start(run: RunHandle) -> None:
+            await run.fork(await iteration_at(run, at), steer=steer, model=model, agent=revised, options=changed)
+
+        act = Act("fork", "Fork", "Forked", start, is_for="all", is_final=True)
+        execute(act_on_many(act, selection, yes=yes, as_json=as_json))
+        return
+    id = selection.ids[0]
     request = RunRequest(
         agent_or_text=id,
         inputs=inputs or [],
@@ -71,7 +100,6 @@ def fork(
         yes=yes,
         quiet=quiet,
     )
-    revised = load_agent(agent) if agent else None
     execute(perform(request, partial(_begin, request, at=at, steer=steer, model=model, agent=revised)))
 
 
@@ -84,7 +112,8 @@ async def _begin(
             f"{run_id!r} is an export, expected the id of a run on the server. What takes an export: "
             f"{command_line('rerun', run_id)}"
         )
-    run_id = (await find_run(server, run_id)).id
+    handle = await find_run(server, run_id)
+    run_id, at = handle.id, await iteration_at(handle, at)
     recorded = await read_recorded(server.client, run_id)
     memo = memo_for(recorded, request.sources)
     if agent is not None:
@@ -106,6 +135,11 @@ async def _begin(
         # Tools find their files where the run was started.
         os.chdir(memo.folder)
     return StartArguments(fork.agent, fork.inputs, fork.messages, fork.options, code, memo, queue, fork.start)
+
+
+async def iteration_at(run: RunHandle, at: int) -> int:
+    """Return the iteration that `--at` means; a negative one counts from the end."""
+    return at if at >= 0 else max((await run.status()).iteration + 1 + at, 1)
 
 
 def _require_tools(fork: Fork, code: UserCode, run_id: str) -> None:

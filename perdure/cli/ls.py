@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 from temporalio.client import WorkflowExecution
-from temporalio.service import RPCError, RPCStatusCode
 
 from ..client.connection import server_time
 from ..commands import command_line
@@ -21,9 +19,10 @@ from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
 from ..text import count_of, format_usd, one_line, visible
 from . import run_options as options
-from .command import execute
-from .completion import Filters, Status, query_problem, word_of
+from .command import execute, use_command_class
+from .completion import Filters, word_of
 from .console import answer, describe_seconds, in_columns, say
+from .filters import ListCommand, chosen_filters, query_explained
 from .problems import UsageProblem
 from .server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
 
@@ -69,44 +68,37 @@ async def tell_encrypted(
         answer(f"{name}: {value}")
 
 
+@use_command_class(ListCommand)
 def ls(
+    context: typer.Context,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 20,
-    status: Annotated[Status | None, typer.Option(help="Only runs with this status.")] = None,
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this agent.")] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs on behalf of this tenant.")] = None,
-    session: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Only runs of this session.", autocompletion=options.session_ids),
-    ] = None,
-    origin: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only what was started by this: a run, or schedule:NAME.")
-    ] = None,
-    min_cost: Annotated[float | None, typer.Option(metavar="USD", help="Only runs that cost this much.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only runs that were started since: 30s, 15min, 2h, 3d, a time.")
-    ] = None,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only runs that were started before: 2h, 3d, a time.")
-    ] = None,
-    where: Annotated[
-        str | None, typer.Option(metavar="QUERY", help="Only what a list filter of Temporal's finds.")
-    ] = None,
     waiting: Annotated[
         bool, typer.Option("--waiting", help="Only runs that wait for a person, with what they wait for.")
     ] = False,
     sessions: Annotated[bool, typer.Option("--sessions", help="Sessions instead of runs.")] = False,
+    totals: Annotated[
+        bool, typer.Option("--totals", help="What all of them together have used: tokens, cost, time; no list.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List runs, newest first.
 
-    The server lists a change within a second or so. Filters but --status, --since, --older-than and --where need
-    search attributes that `perdure setup` registers.
+    The server lists a change within a second or so. Filters by agent, tenant, session, origin, cost and the status
+    waiting or held need search attributes that `perdure setup` registers.
     """
-    filters = Filters(status, agent, tenant, session, origin, min_cost, since, older_than, where)
-    if sessions:
+    filters = chosen_filters(context)
+    if totals:
+        execute(_sum_up(filters, as_json))
+    elif sessions:
         execute(_list_sessions(limit, replace(filters, workflow=SESSION_WORKFLOW), as_json))
     else:
         execute((_list_waiting if waiting else _list)(limit, filters, as_json))
+
+
+async def _sum_up(filters: Filters, as_json: bool) -> int:
+    from .ls_sessions import sum_up  # reads runs, for which most lists need no models
+
+    return await sum_up(filters, as_json=as_json)
 
 
 async def _list_sessions(limit: int, filters: Filters, as_json: bool) -> None:
@@ -114,7 +106,7 @@ async def _list_sessions(limit: int, filters: Filters, as_json: bool) -> None:
 
     query = filters.query()
     async with connect_to_server() as server:
-        with _query_explained(filters):
+        with query_explained(filters):
             await list_sessions(server, query, limit, as_json=as_json)
 
 
@@ -125,14 +117,14 @@ async def _list_waiting(limit: int, filters: Filters, as_json: bool) -> None:
         raise UsageProblem(f"--waiting and --status {filters.status} exclude each other: a run that waits is running")
     query = replace(filters, status="running").query()
     async with connect_to_server() as server:
-        with _query_explained(filters):
+        with query_explained(filters):
             await list_waiting(server, query, limit, as_json=as_json)
 
 
 async def _list(limit: int, filters: Filters, as_json: bool) -> None:
     query = filters.query()
     async with connect_to_server() as server:
-        with _query_explained(filters):
+        with query_explained(filters):
             runs = [run async for run in server.client.list_workflows(query, limit=limit)]
         names = [await _agent_in_memo(run) for run in runs]
         memos = [await read_memo(run) for run in runs]
@@ -149,16 +141,6 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
         say(f"{found} on {place}. Start one: perdure run AGENT.prompty")
     for line in _table(rows):
         answer(line)
-
-
-@contextmanager
-def _query_explained(filters: Filters) -> Iterator[None]:
-    try:
-        yield
-    except RPCError as error:
-        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
-            raise
-        raise query_problem(error.message, filters) from error
 
 
 async def _agent_in_memo(run: WorkflowExecution) -> str | None:

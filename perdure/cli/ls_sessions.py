@@ -1,10 +1,11 @@
-"""`perdure ls --sessions` and `--waiting`: the sessions of a server, and the runs that wait for a person."""
+"""`perdure ls --sessions`, `--waiting` and `--totals`: sessions, runs that wait for a person, what runs have used."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from datetime import datetime
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from temporalio.client import Client, WorkflowExecution
@@ -13,13 +14,18 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..client import get_run
 from ..client.connection import server_time
 from ..commands import decision_command, denial_command
+from ..messages import Usage
 from ..protocol.names import WORKFLOW
+from ..protocol.outcome import RunStatus
 from ..protocol.search_attributes import AGENT, ORIGIN, STATUS, TENANT, quote
-from ..text import one_line, visible
+from ..text import count_of, format_usd, one_line, visible
 from .ask_person import local_time, times
-from .console import answer, describe_call, describe_seconds, in_columns, say
-from .problems import explain
-from .server_connection import ServerConnection, run_under_way
+from .completion import Filters, word_of
+from .console import answer, describe_call, describe_seconds, describe_usage, in_columns, say
+from .filters import query_explained
+from .many import for_each
+from .problems import DONE, FAILED, explain
+from .server_connection import ServerConnection, connect_to_server, run_under_way
 
 
 async def list_sessions(server: ServerConnection, query: str, limit: int, *, as_json: bool) -> None:
@@ -182,3 +188,49 @@ def _line(row: dict[str, Any], pending: dict[str, Any]) -> str:
 
 def _command_arguments(row: dict[str, Any], pending: dict[str, Any]) -> tuple[str, str, str | None]:
     return row["id"], pending["call_id"], pending["digest"]
+
+
+async def sum_up(filters: Filters, *, as_json: bool) -> int:
+    """Print what all runs that the filters find have used together; return the exit code, 1 where some can't be read.
+
+    What a called run has used counts with its caller, if that is found too. Raises `RPCError`.
+    """
+    async with connect_to_server() as server:
+        with query_explained(filters):
+            found = {run.id: run async for run in server.client.list_workflows(filters.query())}
+        alone = [id for id, run in found.items() if run.parent_id not in found]
+        now = datetime.fromtimestamp(await server_time(server.client), UTC)
+        used: list[RunStatus] = []
+
+        async def read(id: str) -> None:
+            used.append(await get_run(server.client, id).status())
+
+        report = await for_each(alone, read)
+    seconds = sum((((found[id].close_time or now) - found[id].start_time).total_seconds() for id in alone), 0.0)
+    usage = sum((each.usage for each in used), Usage())
+    sums = {
+        "runs": len(found),
+        "byStatus": dict(Counter(word_of(run.status) for run in found.values())),
+        "modelCalls": sum(each.model_calls for each in used),
+        "usage": usage.model_dump(mode="json"),
+        "costUsd": sum(each.cost_usd or 0.0 for each in used),
+        "unpricedCalls": sum(each.unpriced_calls for each in used),
+        "seconds": round(seconds, 1),
+        "failed": report.failed,
+    }
+    if as_json:
+        answer(sums)
+    else:
+        for line in _lines_of(sums, usage):
+            answer(line)
+    for each in report.failed:
+        say(f"{each['id']} can't be read, and is not in the sums: {one_line(each['error'], 200)}", "bad")
+    return FAILED if report.failed else DONE
+
+
+def _lines_of(sums: Mapping[str, Any], usage: Usage) -> Iterator[str]:
+    statuses = ", ".join(f"{count:,} {word}" for word, count in sums["byStatus"].items())
+    yield f"runs     {sums['runs']:,}" + (f" ({statuses})" if statuses else "")
+    yield f"usage    {count_of(sums['modelCalls'], 'model call')}, {describe_usage(usage.model_dump())}"
+    yield f"cost     {format_usd(sums['costUsd'], unpriced=sums['unpricedCalls']) or 'not known'}"
+    yield f"time     {describe_seconds(sums['seconds'])}"

@@ -1,0 +1,166 @@
+"""What commands do with many runs at once: filters that find them, a question first, progress, what has failed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import typer
+
+from ..client import RunHandle, get_run
+from ..text import count_of, one_line
+from .completion import Filters
+from .console import answer, say
+from .filters import CHOSEN, chosen_filters, query_explained
+from .problems import DONE, FAILED, UsageProblem, explain
+from .recorded_run import find_run
+from .server_connection import ServerConnection, connect_to_server
+
+AT_ONCE = 40
+"""So many runs are dealt with at the same time. The server's batch operations take about 50 a second, and do not say
+which have failed."""
+PROGRESS_SECONDS = 1.0
+SHOWN = 20
+"""Runs that have failed, as people read them; JSON has all."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The runs that a command is about: by their ids, or by filters."""
+
+    ids: Sequence[str]
+    filters: Filters
+    at_most: int | None = None
+    dry_run: bool = False
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is one run, by its id."""
+        return len(self.ids) == 1 and not self.dry_run
+
+
+def selection_of(context: typer.Context, ids: Sequence[str | None]) -> Selection:
+    """Return what the command line selects. Raises `UsageProblem` for nothing at all, and for ids beside filters."""
+    chosen, named, filters = context.meta.get(CHOSEN, {}), [id for id in ids if id], chosen_filters(context)
+    has_filters = filters != Filters()
+    command = context.info_name
+    if not (named or has_filters or chosen.get("all")):
+        raise UsageProblem(f"expected the id of a run, or filters such as --agent NAME: perdure {command} --help")
+    if named and (has_filters or chosen.get("all")):
+        raise UsageProblem(f"ids and filters exclude each other, got {', '.join(map(repr, named[:5]))} and filters")
+    return Selection(named, filters, chosen.get("at_most"), bool(chosen.get("dry_run")))
+
+
+@dataclass(frozen=True)
+class Act:
+    """What a command does with each run."""
+
+    name: str
+    """Of the command."""
+    verb: str
+    """As in a question: `Cancel`."""
+    done: str
+    """As in a report: `Asked to end`."""
+    do: Callable[[RunHandle], Awaitable[Any]]
+    is_for: str = "open"
+    """Which runs it is for, unless a filter says: `open`, `held`, `all`."""
+    is_final: bool = False
+    """Whether it can't be undone: then it is asked first."""
+
+
+@dataclass
+class Report:
+    """How it went."""
+
+    done: list[str] = field(default_factory=list)
+    failed: list[dict[str, str]] = field(default_factory=list)
+
+
+async def selected_ids(server: ServerConnection, selection: Selection, is_for: str = "all") -> list[str]:
+    """Return the ids of the runs, newest first. Raises `Failure` for an id of none, and `UsageProblem` for too many."""
+    if selection.ids:
+        return [(await find_run(server, id)).id for id in selection.ids]
+    filters = selection.filters
+    if filters.status is None and is_for != "all":
+        filters = replace(filters, status="held" if is_for == "held" else "running")
+    with query_explained(filters):
+        ids = [run.id async for run in server.client.list_workflows(filters.query())]
+    if selection.at_most is not None and len(ids) > selection.at_most:
+        raise UsageProblem(f"the filters find {len(ids):,} runs, expected at most {selection.at_most:,} (--at-most)")
+    return ids
+
+
+async def act_on_many(act: Act, selection: Selection, *, yes: bool = False, as_json: bool = False) -> int:
+    """Do it with each run, say how it went, and return the exit code: 1 where it failed with any.
+
+    Raises as `selected_ids` does, and `UsageProblem` where it has to be asked first, and nobody is there.
+    """
+    async with connect_to_server() as server:
+        ids = await selected_ids(server, selection, act.is_for)
+        if selection.dry_run:
+            return show_dry_run(act.name, ids, as_json)
+        if act.is_final and ids and not yes:
+            await require_yes(f"{act.verb} {count_of(len(ids), 'run')}?", act.name)
+        report = await for_each(ids, lambda id: act.do(get_run(server.client, id)))
+        return show_report(act.name, act.done, report, as_json)
+
+
+def show_dry_run(name: str, ids: Sequence[str], as_json: bool) -> int:
+    """Print the runs that would be meant; return the exit code."""
+    if as_json:
+        answer({"action": name, "dryRun": True, "count": len(ids), "ids": list(ids)})
+    else:
+        for id in ids:
+            answer(id)
+    say(f"{count_of(len(ids), 'run')}; nothing was done (--dry-run)")
+    return DONE
+
+
+async def require_yes(question: str, name: str) -> None:
+    """Ask on a terminal. Raises `UsageProblem` for another answer than yes, and where there is no terminal."""
+    if not sys.stdin.isatty():
+        raise UsageProblem(f"{question} Expected --yes, or --dry-run to see them: perdure {name} … --yes")
+    if not await asyncio.to_thread(typer.confirm, question, err=True):
+        raise UsageProblem("nothing was done")
+
+
+async def for_each(ids: Sequence[str], do: Callable[[str], Awaitable[Any]]) -> Report:
+    """Do it with all of them, several at a time, and say on stderr how far it is."""
+    report, left = Report(), iter(ids)
+    told = time.monotonic()
+
+    async def work() -> None:
+        nonlocal told
+        for id in left:
+            try:
+                await do(id)
+                report.done.append(id)
+            except Exception as error:
+                # One run that fails must not keep the others from it; the report has each.
+                explained = explain(error)
+                report.failed.append(
+                    {"id": id, "error": explained.text if explained else f"{type(error).__name__}: {error}"}
+                )
+            if time.monotonic() - told > PROGRESS_SECONDS:
+                told = time.monotonic()
+                say(f"{len(report.done) + len(report.failed):,} of {len(ids):,} runs", "faint")
+
+    await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(ids)))))
+    return report
+
+
+def show_report(name: str, done: str, report: Report, as_json: bool, **more: Any) -> int:
+    """Print how it went, and return the exit code."""
+    if as_json:
+        answer({"action": name, **more, "count": len(report.done), "done": report.done, "failed": report.failed})
+    total = len(report.done) + len(report.failed)
+    say(f"{done}: {len(report.done):,} of {count_of(total, 'run')}" if total else "No such runs")
+    for each in report.failed[:SHOWN]:
+        say(f"  {each['id']}: {one_line(each['error'], 300)}", "bad")
+    if len(report.failed) > SHOWN:
+        say(f"  and {len(report.failed) - SHOWN:,} more, which --json has", "bad")
+    return FAILED if report.failed else DONE
