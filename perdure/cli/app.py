@@ -36,13 +36,15 @@ GROUPS = {
     ),
     "See what they do": (
         Entry("watch", "read", "Show what a run does until it ends, and print its answer."),
-        Entry("show", "show", "Show what a run did, a line for each iteration."),
+        Entry("show", "show", "Show what a run did, a line for each iteration; of many, one after the other."),
         Entry("status", "read", "Print where a run stands."),
         Entry("result", "read", "Wait for a run and print its answer; or print the result of one of its tool calls."),
         Entry("ls", "ls", "List runs, newest first."),
         Entry("events", "events", "Print what a run did, one event per line."),
         Entry("messages", "read", "Print the conversation of a run."),
-        Entry("export", "export", "Print everything that is recorded of a run, as JSON lines."),
+        Entry(
+            "export", "export", "Print everything that is recorded of a run, as JSON lines; of many, write a file each."
+        ),
         Entry(
             "trace",
             "trace",
@@ -53,9 +55,10 @@ GROUPS = {
         Entry("approve", "decide", "Let a waiting tool call be executed."),
         Entry("deny", "decide", "Refuse a waiting tool call."),
         Entry("answer", "decide", "Answer a question of a run's model."),
-        Entry("go-on", "go_on", "Let a held run go on."),
-        Entry("steer", "control", "Send a message to a run."),
-        Entry("cancel", "control", "Cancel a run."),
+        Entry("steer", "control", "Send a message to a run, or to many: steer --agent NAME TEXT."),
+        Entry("cancel", "control", "Cancel a run, or many."),
+        Entry("pause", "pause", "Keep runs from making a further model or tool call."),
+        Entry("go-on", "go_on", "Let a held run go on, or many."),
     ),
     "Write agents": (
         Entry("validate", "validate", "Check an agent's file without calling anything."),

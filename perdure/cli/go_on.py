@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from ..client import RunHandle
+from ..client.brakes import release_run
 from ..commands import command_line
 from ..errors import GoOnError
 from ..options import CHANGED_BY_GO_ON
@@ -16,34 +17,46 @@ from . import run_options as options
 from .ask_person import this_user
 from .command import execute, use_command_class
 from .console import answer, say
+from .filters import ManyCommand
+from .many import selection_of
+from .pause import go_on_many
 from .problems import Failure
 from .recorded_run import open_run
 from .run_options import CommandWithRunOptions, chosen_fields, option_name, run_options
 
 
-class CommandWithChanges(CommandWithRunOptions):
-    """Command that has an option for each field that a held run's options may change."""
+class CommandWithChanges(ManyCommand, CommandWithRunOptions):
+    """Command for one run or many, with an option for each field that a held run's options may change."""
 
     fields = CHANGED_BY_GO_ON
 
 
 @use_command_class(CommandWithChanges)
 def go_on(
-    context: typer.Context, id: options.OpenRunId, by: options.By = None, as_json: options.AsJson = False
+    context: typer.Context, id: options.OpenRunIds = None, by: options.By = None, as_json: options.AsJson = False
 ) -> None:
-    """Let a held run go on.
+    """Let a held run go on, or many.
 
     It goes on where it stands: what was done is not repeated, and what failed is tried again. A run that is held at a
-    limit needs a higher one. Runs that it has called and that are held go on, too.
+    limit needs a higher one. Runs that it has called and that are held go on, too. Runs that are paused (`perdure
+    pause`) are so no longer.
     """
-    execute(_go_on(id, chosen_fields(context), by, as_json))
+    selection, fields = selection_of(context, id or []), chosen_fields(context)
+    if selection.is_one:
+        execute(_go_on(selection.ids[0], fields, by, as_json))
+        return
+    changed = run_options(fields).model_dump(include=set(fields))
+    execute(go_on_many(selection, changed, by or this_user(), as_json=as_json))
 
 
 async def _go_on(id: str, fields: Mapping[str, Any], by: str | None, as_json: bool) -> None:
     changed = run_options(fields).model_dump(include=set(fields))
-    async with open_run(id) as (_, handle):
+    async with open_run(id) as (server, handle):
+        is_released = await release_run(server.client, handle.id, by=by or this_user())
         status = await handle.status()
-        held = _held_runs(handle, status)
+        if is_released and not status.held:
+            say(f"Run {handle.id} is not paused any longer. Watch it: {command_line('watch', handle.id)}")
+        held = {} if is_released and not status.held else _held_runs(handle, status)
         for run, why in held.items():
             await _let_go_on(handle if run == handle.id else handle.called(run), why, changed, by or this_user())
             say(f"Run {run} goes on. Watch it: {command_line('watch', handle.id)}")

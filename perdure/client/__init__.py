@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ..protocol.outcome import RunResult as RunResult
     from ..protocol.outcome import RunStatus as RunStatus
     from ..tool_calls import PendingApproval as PendingApproval
+    from .brakes import brakes_in_force as brakes_in_force
+    from .brakes import pause_runs as pause_runs
+    from .brakes import release_runs as release_runs
     from .connection import connect as connect
     from .handle import RunHandle as RunHandle
     from .reading.actions import RunActions as RunActions
@@ -30,6 +33,7 @@ else:
             "..options": "RunOptions",
             "..protocol.outcome": "RunResult RunStatus",
             "..tool_calls": "PendingApproval",
+            ".brakes": "brakes_in_force pause_runs release_runs",
             ".connection": "connect",
             ".handle": "RunHandle",
             ".reading.actions": "RunActions",

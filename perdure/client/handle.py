@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 
 from ..agents import Agent
 from ..commands import decision_command
-from ..errors import ApprovalError, PayloadTooLargeError
+from ..errors import ApprovalError, GoOnError, PayloadTooLargeError
 from ..events import RunEvent
 from ..history.chain import Chain
 from ..history.link import usage_of_calls
@@ -29,6 +29,7 @@ from ..protocol.run import SteeringMessage
 from ..redaction import redactor
 from ..text import bounded_text, valid_text
 from ..tool_calls import PendingApproval
+from .brakes import pause_runs, release_run
 from .export import export_lines
 from .fork import Changes, fork_of, fork_origin
 from .output_type import typed_output
@@ -149,7 +150,20 @@ class Controls:
         the run has ended, or no worker answers within 10 s.
         """
         with run_not_found(self._chain):
-            await GoOnRequest(self._chain, options or {}, by).send()
+            is_released = await release_run(self._client, self.id, by=by)
+            try:
+                await GoOnRequest(self._chain, options or {}, by).send()
+            except GoOnError as error:
+                if not (is_released and error.kind == "not_held"):
+                    raise
+
+    async def pause(self, reason: str = "", *, by: str | None = None) -> None:
+        """Keep the run, and those that it calls, from making a further model or tool call until `go_on`.
+
+        What is under way ends, and is recorded. `perdure.client.pause_runs` pauses all of an agent, a tenant or a task
+        queue.
+        """
+        await pause_runs(self._client, runs=[self.id], reason=reason, by=by)
 
     @abstractmethod
     async def status(self) -> RunStatus:

@@ -52,6 +52,7 @@ from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
 from ..workflows.tool_limit import ToolLimit
 from .account import telling
+from .brakes import BrakeInterceptor, BrakeWatch
 from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 from .metrics import measure, queue_measured
@@ -268,6 +269,7 @@ class PerdurePlugin(SimplePlugin):
             readers,
             checked_limits(tool_limits),
         )
+        self.brakes = BrakeWatch(self.runs)
         self.tracing = _live_tracing(tracer_provider, self.runs)
         super().__init__(
             "perdure",
@@ -275,6 +277,7 @@ class PerdurePlugin(SimplePlugin):
             workflows=[AgentRun, Session, ToolLimit],
             activities=self._with_activities,
             interceptors=[
+                BrakeInterceptor(self.brakes),
                 self.workflows_held,
                 RunLogInterceptor(readers.note, readers.warn),
                 *([self.tracing] if self.tracing else []),
@@ -307,7 +310,8 @@ class PerdurePlugin(SimplePlugin):
         held, permits = self.workflows_held.watch_while(worker), giving_permits(worker, self.rates)
         account = telling(worker, self.settings, self.toolbox.names)
         limited = polling_tool_queues(worker, self.toolbox, self.activities_of_runs.tools)
-        before = (log_while(worker), held, self.user_loop.hold(), permits, account, limited, warming_up())
+        brakes = self.brakes.watching(worker.client)
+        before = (log_while(worker), brakes, held, self.user_loop.hold(), permits, account, limited, warming_up())
         async with AsyncExitStack() as stack, queue_measured(worker):
             for each in before:
                 await stack.enter_async_context(each)
@@ -326,7 +330,12 @@ class PerdurePlugin(SimplePlugin):
         """The owner's activities and those of runs, with a dynamic one unless the owner has one."""
         own, runs = list(given or ()), self.activities_of_runs
         runs.stock.takes_any_tool = not has_dynamic(own)
-        return [*own, *runs.all, *([runs.tools.any_tool] if runs.stock.takes_any_tool else [])]
+        return [
+            *own,
+            self.brakes.brake_on_run,
+            *runs.all,
+            *([runs.tools.any_tool] if runs.stock.takes_any_tool else []),
+        ]
 
 
 def _live_tracing(provider: TracerProvider | None, runs: RunCache) -> LiveTracing | None:

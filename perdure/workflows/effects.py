@@ -25,6 +25,7 @@ from ..protocol import activities
 from ..protocol.outcome import HeldUp
 from ..text import count_of, one_line
 from ..tool_calls import CHECK_FAILED, Approval, Asked, ToolRequest, ToolSpec
+from .brakes import paused_attempt, wait_for_release
 from .logging import goes_on, person_waited_for, tries_again, waits, workers_were_lost
 from .offers import Offers
 from .pacing import Pacing
@@ -36,6 +37,7 @@ from .policies import (
     CompactionError,
     describe_failure,
     left_by,
+    left_in,
     model_error,
     timed_out,
     worker_was_lost,
@@ -167,6 +169,9 @@ class TemporalEffects:
             try:
                 return await self._call_model(partial(self._attempt, conversation, calling), calling.fallback)
             except ActivityError as error:
+                if paused := paused_attempt(error):
+                    await wait_for_release(self._state, paused.brake)
+                    continue
                 if not worker_was_lost(error) or not workflow.patched(LOST_CALLS_GO_ON):
                     raise
                 workers_were_lost(error)
@@ -209,6 +214,10 @@ class TemporalEffects:
         except ActivityError as error:
             if worker_was_lost(error):
                 self._before = left_by(error, self._before, policy.maximum_attempts)
+            if paused := paused_attempt(error):
+                self._tried = (calling.iteration, earlier - 1)
+                if paused.attempt > 1:
+                    self._before = left_in([paused.told], self._before, paused.attempt - 1)
             if known := model_error(error):
                 self._failed_call, self._before = known, known.so_far
                 raise known from error

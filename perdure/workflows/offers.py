@@ -26,6 +26,7 @@ from ..protocol.activities import (
 )
 from ..protocol.inventory import Inventory, Lacking, Missing
 from . import logging as log_lines
+from .brakes import make_call
 from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES, describe_failure
 from .run_state import RunState
 from .waiting import wait_until_done
@@ -51,12 +52,17 @@ class Offers:
     async def run(self, start: Start[Result], *, starts: int = 1) -> Result:
         """Return what the activity gives. `starts` is how often lost workers may have begun with it once it is offered.
 
-        Raises the `RunError` that says what is missing when no worker had it, and `ActivityError`.
+        Raises the `RunError` that says what is missing when no worker had it, `ActivityError`, and `Cancelled` while
+        a brake is on the run.
         """
-        try:
-            return await start(None)
-        except FailureError as error:
-            return await self.run_elsewhere(error, start, starts=starts)
+
+        async def begin() -> Result:
+            try:
+                return await start(None)
+            except FailureError as error:
+                return await self.run_elsewhere(error, start, starts=starts)
+
+        return await make_call(self._state, begin)
 
     async def run_elsewhere(self, error: FailureError, start: Start[Result], *, starts: int = 1) -> Result:
         """Same, where the first worker that was asked has failed. Raises as `run` does, and the error itself."""

@@ -120,6 +120,11 @@ def left_by(error: ActivityError, before: CallSoFar | None, attempts: int) -> Ca
         details = cause.last_heartbeat_details
     elif isinstance(cause, ApplicationError):
         details = cause.details
+    return left_in(details, before, attempts)
+
+
+def left_in(details: Sequence[Any], before: CallSoFar | None, attempts: int) -> CallSoFar | None:
+    """Return the same where the last of them has told these details."""
     told = StreamedText.model_validate(details[0]) if details and isinstance(details[0], dict) else None
     left = (told and told.so_far) or (before or CallSoFar()).model_copy(update={"attempt": 1})
     if left.response:

@@ -120,7 +120,7 @@ class Received:
         return arguments
 
     def _is_skipped(self, is_too_much: Callable[[], bool]) -> bool:
-        if not _is_recorded(skipped_signal(self._signals), is_too_much):
+        if not is_recorded(skipped_signal(self._signals), is_too_much):
             return False
         workflow.logger.warning("a signal was dropped: there was too much to read at once")
         return True
@@ -134,9 +134,7 @@ class Received:
     def _is_postponed(self, arguments: Sequence[Any]) -> bool:
         if not workflow.unsafe.is_replaying() and unread_in(arguments):
             return False
-        return _is_recorded(
-            postponed_signal(self._signals), lambda: self.is_behind or not self._has_room_for(arguments)
-        )
+        return is_recorded(postponed_signal(self._signals), lambda: self.is_behind or not self._has_room_for(arguments))
 
     def _value_now(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:
         parsed = _parsed(arguments)
@@ -144,7 +142,7 @@ class Received:
             return None
         self._count += 1
         unread = unread_in(parsed)
-        if _is_recorded(dropped_signal(self._count), lambda: unread is not None):
+        if is_recorded(dropped_signal(self._count), lambda: unread is not None):
             why = unread or "the worker that got it could not read it"
             workflow.logger.warning("a signal without a readable %s was dropped: %s", type_.__name__, why)
             return None
@@ -169,7 +167,7 @@ class Received:
         return sum(reading_weight_of(payload, limit, self._part_bytes) for payload in _unparsed(arguments))
 
 
-def _is_recorded(patch: str, happens: Callable[[], bool]) -> bool:
+def is_recorded(patch: str, happens: Callable[[], bool]) -> bool:
     """Return whether something happens that the history does not show; on a replay, whether it has happened."""
     return (workflow.unsafe.is_replaying() or happens()) and workflow.patched(patch)
 

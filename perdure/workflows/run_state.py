@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -19,6 +19,8 @@ from ..loop.limits import ChildEnd, deadline
 from ..loop.state import LoopState
 from ..messages import ModelReply, ToolResult
 from ..options import cadence_of
+from ..protocol.brakes import RunFacts
+from ..protocol.descriptions import shown_name
 from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
 from ..protocol.run import GoOn, RunInput, Shown
@@ -89,6 +91,10 @@ class RunState:
         self.person_decided = 0
         """The last iteration in which a person has decided."""
         self.holds = Holds(self.options, self.loop)
+        self.may_be_braked: Callable[[], bool] = bool
+        """Whether a brake is on the run, as far as the worker knows that executes it; readers know none."""
+        self.looks_at_brakes = 0
+        """How often the run has looked at that."""
         self.children: list[str] = []
         """The ids of the called runs that are awaited."""
         self.delegated: list[DelegatedCall] = []
@@ -125,6 +131,17 @@ class RunState:
         """Tools that the model may call, by name; to be asked for when the inventory is known."""
         may_ask = "tool" in self.inventory.hooks
         return {tool.name: tool.described(self.offered_agent, may_ask=may_ask) for tool in self.inventory.tools}
+
+    @cached_property
+    def facts(self) -> RunFacts:
+        """Return what decides whether a brake is on the run."""
+        info = workflow.info()
+        return RunFacts(
+            id=info.workflow_id,
+            agent=shown_name(self.input.agent),
+            tenant=info.priority.fairness_key,
+            task_queue=info.task_queue,
+        )
 
     @property
     def deadline(self) -> float | None:

@@ -15,6 +15,7 @@ from ..messages import ToolResult
 from ..protocol import activities
 from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
 from . import logging as log_lines
+from .brakes import look_at_brakes
 from .child_runs import ChildRuns
 from .foreign import ForeignCall
 from .offers import Offers
@@ -70,6 +71,7 @@ class ToolRuns:
         return ForeignCall(request, spec, self._state)
 
     async def _run_delegated(self, request: ToolRequest, execution: Awaitable[ToolResult]) -> ToolResult:
+        await look_at_brakes(self._state)
         call = DelegatedCall(request, workflow.time())
         self._state.delegated.append(call)
         return await call.wait_for(execution)
@@ -94,6 +96,9 @@ class ToolRuns:
     async def _execute_now(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
         timeout = spec.timeout or self._options.tool_timeout
         policy = SUSPECT_RETRIES if spec.idempotent else NO_RETRY
+
+        if spec.local:
+            await look_at_brakes(self._state)
 
         def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
             left = spec.retries - earlier

@@ -1,0 +1,92 @@
+"""Reads the record of a namespace's brakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..protocol.brakes import PAUSE, RECORD, RELEASE, Brake, Brakes, Release
+from ..redaction import get_logger
+
+LINES: dict[str, type[Brake | Release]] = {PAUSE: Brake, RELEASE: Release}
+"""Signal → what its argument is."""
+
+_log = get_logger("perdure.worker")
+
+
+class BrakeRecord:
+    """The record as far as it was read."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.brakes = Brakes()
+        self.lines = Brakes()
+        """What all lines amount to, whether the record has ended or not."""
+        self.events = 0
+        """How many events of the record have been read."""
+        self.run_id = ""
+        """Of the workflow that is the record now; "" where there is none."""
+
+    async def read(self) -> Brakes:
+        """Return the brakes in force now. Raises RPCError."""
+        await self.follow(wait=False)
+        return self.brakes
+
+    async def follow(
+        self, run_id: str | None = None, *, wait: bool = True, on_page: Callable[[], None] = lambda: None
+    ) -> None:
+        """Read the record from its beginning and, with `wait`, what is added, until it ends. Raises RPCError.
+
+        Without a record, or once it has ended, no brake is in force.
+        """
+        pages = self._client.get_workflow_handle(RECORD, run_id=run_id).fetch_history_events(wait_new_event=wait)
+        brakes, events = Brakes(), 0
+        while True:
+            try:
+                await pages.fetch_next_page()
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                self.brakes, self.lines, self.events, self.run_id = Brakes(), Brakes(), 0, ""
+                on_page()
+                return
+            has_ended = False
+            for event in pages.current_page or ():
+                events += 1
+                has_ended = event.event_type in _ENDS
+                if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+                    self.run_id = event.workflow_execution_started_event_attributes.original_execution_run_id
+                elif (line := await self._line(event)) is not None:
+                    brakes.take(line, event.event_time.ToNanoseconds() / 1e9)
+            self.brakes, self.lines, self.events = Brakes() if has_ended else brakes, brakes, events
+            on_page()
+            if not pages.next_page_token:
+                return
+
+    async def _line(self, event: HistoryEvent) -> Brake | Release | None:
+        """Return what a signal says; None, and a warning in the log, for what is no line of the record."""
+        signal = event.workflow_execution_signaled_event_attributes
+        if event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED or signal.signal_name not in LINES:
+            return None
+        try:
+            [line] = await self._client.data_converter.decode(list(signal.input.payloads), [LINES[signal.signal_name]])
+        except Exception as error:  # Whatever a stranger's bytes lead to.
+            _log.warning("A line of the brakes' record can't be read, and does not count: %s", str(error)[:200])
+            return None
+        assert isinstance(line, Brake | Release)
+        return line
+
+
+_ENDS = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+    }
+)

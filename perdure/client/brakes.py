@@ -1,0 +1,109 @@
+"""Pauses runs, all that there are of an agent, a tenant or a task queue or by their ids, and lets them go on."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from temporalio.client import Client, WorkflowExecution
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..activities.brakes import BrakeRecord
+from ..payloads.converter import with_converter
+from ..protocol.brakes import MAX_RUNS, PAUSE, RECORD, RECORD_TYPE, RELEASE, Brake, Release, RunFacts, Scope
+from ..protocol.search_attributes import AGENT, TENANT
+from ..redaction import redactor
+from ..text import bounded_text
+
+MAX_EVENTS = 2_000
+"""A record of more events begins anew once no brake is in force."""
+SUMMARY = "Which runs of perdure are paused. Nobody executes this workflow: its signals are what workers read."
+
+
+async def brakes_in_force(client: Client) -> list[Brake]:
+    """Return the brakes in force, the oldest first. Raises RPCError."""
+    return list((await BrakeRecord(with_converter(client)).read()).in_force.values())
+
+
+async def pause_runs(
+    client: Client,
+    *,
+    agent: str | None = None,
+    tenant: str | None = None,
+    task_queue: str | None = None,
+    runs: Sequence[str] = (),
+    reason: str = "",
+    by: str | None = None,
+) -> Brake:
+    """Keep runs from making a further model or tool call, until `release_runs`: those of now and those that start yet.
+
+    They are those to which everything applies that is given; with nothing given, all runs of the namespace. A run of
+    `runs` has those with it that it calls; the id of a session means its turns. What is under way ends, and is
+    recorded. Workers know it at once, at the latest after two seconds. `reason` and `by` are for people.
+
+    Raises ValueError for more than 10,000 `runs`, and RPCError.
+    """
+    if len(runs) > MAX_RUNS:
+        raise ValueError(f"{len(runs):,} runs: expected at most {MAX_RUNS:,}; name their agent, tenant or task queue")
+    client = with_converter(client)
+    scope = Scope(agent=agent, tenant=tenant, task_queue=task_queue, runs=list(runs))
+    record = BrakeRecord(client)
+    for brake in (await record.read()).in_force.values():
+        if brake.scope == scope and not brake.released:
+            return brake
+    if record.events > MAX_EVENTS and not record.brakes.in_force:
+        await _begin_anew(client, record)
+    brake = Brake(id=secrets.token_hex(4), scope=scope, by=by, reason=bounded_text(reason))
+    await _write(client, PAUSE, redactor().value(brake))
+    return (await record.read()).in_force.get(brake.id, brake)
+
+
+async def release_runs(
+    client: Client, brakes: Sequence[str], *, runs: Sequence[str] = (), by: str | None = None
+) -> None:
+    """Take brakes off, by their ids; with `runs`, only for these. Raises RPCError.
+
+    Runs that are held by then are let go on by `RunHandle.go_on`.
+    """
+    if brakes:
+        await _write(with_converter(client), RELEASE, Release(brakes=list(brakes), runs=list(runs), by=by))
+
+
+async def release_run(client: Client, id: str, *, by: str | None = None) -> bool:
+    """Take all brakes off one run, and return whether there was one. Raises RPCError."""
+    client = with_converter(client)
+    if not (brakes := await brakes_in_force(client)):
+        return False
+    facts = facts_of(await client.get_workflow_handle(id).describe())
+    found = [brake.id for brake in brakes if brake.is_on(facts)]
+    await release_runs(client, found, runs=[id], by=by)
+    return bool(found)
+
+
+def facts_of(run: WorkflowExecution) -> RunFacts:
+    """Return what decides whether a brake is on the run, by its search attributes."""
+    attributes = run.typed_search_attributes
+    agent, tenant = attributes.get(AGENT, ""), attributes.get(TENANT)
+    return RunFacts(id=run.id, agent=agent, tenant=tenant, task_queue=run.task_queue)
+
+
+async def _write(client: Client, signal: str, line: Brake | Release) -> None:
+    """Add a line to the record, which begins with it where there is none."""
+    await client.start_workflow(
+        RECORD_TYPE, id=RECORD, task_queue=RECORD, start_signal=signal, start_signal_args=[line], static_summary=SUMMARY
+    )
+
+
+async def _begin_anew(client: Client, record: BrakeRecord) -> None:
+    """End a long record; what was written into it meanwhile begins the next one."""
+    try:
+        await client.get_workflow_handle(RECORD, run_id=record.run_id).terminate("the next record begins")
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return
+    await record.follow(record.run_id, wait=False)
+    for brake in record.lines.in_force.values():
+        await _write(client, PAUSE, brake)
+        if brake.released:
+            await _write(client, RELEASE, Release(brakes=[brake.id], runs=brake.released))

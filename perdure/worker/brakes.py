@@ -1,0 +1,187 @@
+"""What a worker knows of the namespace's brakes: before each call of a run it looks whether one is on the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+from temporalio import activity, workflow
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ExecuteActivityInput,
+    ExecuteWorkflowInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
+
+from ..activities.brakes import BrakeRecord
+from ..activities.failures import typed_failures
+from ..activities.run_cache import RunCache
+from ..protocol import activities
+from ..protocol.brakes import BRAKE_ON_RUN, PAUSED, Brake, Brakes, PausedAttempt, RunFacts
+from ..protocol.descriptions import shown_name
+from ..redaction import get_logger
+from ..workflows.agent_run import AgentRun
+
+LOOK_SECONDS = 1.5
+"""Between two looks whether there is a record: once there is one, the server says at once what is added."""
+WAIT_SECONDS = 5.0
+"""So long a call waits for a worker's first look, before it goes on without."""
+CALLS = (activities.CALL_MODEL, activities.RUN_TOOL, activities.COMPACT, activities.JUDGE)
+
+_log = get_logger("perdure.worker")
+
+
+class BrakeWatch:
+    """Follows the record for a worker. What it knows is at most `LOOK_SECONDS` old while the server answers."""
+
+    def __init__(self, runs: RunCache) -> None:
+        self._runs = runs
+        self._client: Client | None = None
+        self._brakes = Brakes()
+        self._has_looked = asyncio.Event()
+        self._reading: asyncio.Future[Brakes] | None = None
+
+    @asynccontextmanager
+    async def watching(self, client: Client) -> AsyncIterator[None]:
+        """While the block runs, know which brakes are in force."""
+        self._client = client
+        task = asyncio.create_task(self._watch(client))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _watch(self, client: Client) -> None:
+        is_told = False
+        while True:
+            record = BrakeRecord(client)
+
+            def take(record: BrakeRecord = record) -> None:
+                self._take(record.brakes)
+
+            try:
+                await record.follow(on_page=take)
+                is_told = False
+            except RPCError as error:
+                self._has_looked.set()
+                if not is_told:
+                    _log.warning("Whether runs are paused can't be found out, what was known holds: %s", error.message)
+                is_told = True
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _take(self, brakes: Brakes) -> None:
+        for id in brakes.in_force.keys() - self._brakes.in_force.keys():
+            _log.warning("A brake is on: %s", brakes.in_force[id])
+        for id in self._brakes.in_force.keys() - brakes.in_force.keys():
+            _log.warning("A brake is off: %s", self._brakes.in_force[id].scope)
+        self._brakes = brakes
+        self._has_looked.set()
+
+    def may_be_on(self, run: RunFacts) -> bool:
+        """Return whether a brake is on the run, as far as this worker knows at this moment."""
+        return self._brakes.on(run) is not None
+
+    async def current_brake(self) -> Brake | None:
+        """Return the brake on the run of the current activity; the record is read anew before one is returned.
+
+        Raises RPCError, and as `RunCache.current` does.
+        """
+        run = await self._facts()
+        return (await self._read_now()).on(run) if self.may_be_on(run) else None
+
+    async def has_brakes(self) -> bool:
+        """Return whether a brake is in force, on whichever runs, as far as this worker knows once it has looked."""
+        if not self._has_looked.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await self._has_looked.wait()
+        return bool(self._brakes.in_force)
+
+    async def _facts(self) -> RunFacts:
+        info = activity.info()
+        by_agent = any(brake.scope.agent is not None for brake in self._brakes.in_force.values())
+        agent = shown_name((await self._runs.current()).recorded_agent) if by_agent else ""
+        return RunFacts(
+            id=info.workflow_id or "", agent=agent, tenant=info.priority.fairness_key, task_queue=info.task_queue
+        )
+
+    async def _read_now(self) -> Brakes:
+        """Read the record, once for all calls that ask meanwhile."""
+        if self._reading is None:
+            assert self._client is not None
+            self._reading = asyncio.ensure_future(BrakeRecord(self._client).read())
+            self._reading.add_done_callback(self._forget_reading)
+        return await asyncio.shield(self._reading)
+
+    def _forget_reading(self, reading: asyncio.Future[Brakes]) -> None:
+        self._reading = None
+        if not reading.cancelled() and reading.exception() is None:
+            self._take(reading.result())
+
+    @activity.defn(name=BRAKE_ON_RUN)
+    async def brake_on_run(self, run: RunFacts) -> Brake | None:
+        """Return the brake on the run that asks; None for a run that may go on. Raises RPCError."""
+        return (await self._read_now()).on(run)
+
+
+class BrakeInterceptor(Interceptor):
+    """Refuses calls of runs that a brake is on, before they begin; says to runs what the worker knows."""
+
+    def __init__(self, watch: BrakeWatch) -> None:
+        self._watch = watch
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """Called by the worker."""
+        return _BrakedActivities(next, self._watch)
+
+    def workflow_interceptor_class(
+        self, input: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor] | None:
+        """Called by the worker."""
+        watch = self._watch
+
+        class Inbound(WorkflowInboundInterceptor):
+            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
+                run = workflow.instance()
+                if isinstance(run, AgentRun):
+                    run.state.may_be_braked = partial(watch.may_be_on, run.state.facts)
+                return await super().execute_workflow(input)
+
+        return Inbound
+
+
+class _BrakedActivities(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, watch: BrakeWatch) -> None:
+        super().__init__(next)
+        self._watch = watch
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        info = activity.info()
+        is_call = info.activity_type in CALLS or info.activity_type.startswith(activities.TOOL_PREFIX)
+        # The workflow looks before it begins with those that are local.
+        if is_call and not info.is_local and await self._watch.has_brakes():
+            with typed_failures():
+                if brake := await self._watch.current_brake():
+                    raise _refusal(brake)
+        return await super().execute_activity(input)
+
+
+def _refusal(brake: Brake) -> ApplicationError:
+    """Return the error of an attempt that has not begun; what earlier attempts have told goes along."""
+    info = activity.info()
+    return ApplicationError(
+        f"Not begun: {brake}",
+        PausedAttempt(brake=brake, attempt=info.attempt, told=next(iter(info.heartbeat_details), None)),
+        type=PAUSED,
+        non_retryable=True,
+        category=ApplicationErrorCategory.BENIGN,
+    )

@@ -1,0 +1,112 @@
+"""A brake on runs: they make no further call, new ones neither, until it is taken off; nothing is lost or repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from benchmarks.bench_brakes import measure
+from perdure.client import RunHandle
+from perdure.client.brakes import brakes_in_force, pause_runs, release_runs
+from perdure.protocol.brakes import Brake, Brakes, Release, RunFacts, Scope
+from perdure.protocol.outcome import RunStatus
+from perdure.testing import ScriptedModel, asks, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+async def until_paused(run: RunHandle) -> RunStatus:
+    async def paused() -> RunStatus | None:
+        status = await run.status()
+        return status if [each.reason for each in status.held] == ["paused"] else None
+
+    return await wait_for(paused)
+
+
+async def test_what_is_under_way_ends_and_nothing_more_begins(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def look(text: str = "") -> str:
+        begun.set()
+        await may_end.wait()
+        return "seen"
+
+    model = scripted([asks("look"), says("done")])
+    async with stage.worker([look]):
+        run = await stage.start(scripted_agent(model, ["look"]))
+        await begun.wait()
+        brake = await pause_runs(stage.client, task_queue=stage.task_queue, reason="too dear", by="ann")
+        assert await pause_runs(stage.client, task_queue=stage.task_queue) == brake
+
+        async def is_known() -> bool:
+            return f"A brake is on: {brake}" in caplog.text
+
+        await wait_for(is_known)
+        may_end.set()
+        status = await until_paused(run)
+        assert (status.model_calls, status.held[0].why) == (
+            1,
+            f"task queue '{stage.task_queue}' paused by ann: too dear",
+        )
+        later = await stage.start(scripted_agent(scripted([says("late")])))
+        await until_paused(later)
+    async with stage.worker([look]):
+        await release_runs(stage.client, [brake.id])
+        assert brake.id not in [each.id for each in await brakes_in_force(stage.client)]
+        for each in (run, later):
+            await each.go_on(by="ann")
+        assert ((await run.result()).output, (await later.result()).output) == ("done", "late")
+    await stage.replay()
+
+
+async def test_many_are_paused_and_go_on_over_a_restart_of_everything() -> None:
+    figures = await measure(6)
+    assert figures.last_call_seconds < 5
+    assert (figures.calls_while_paused, list(figures.executions)) == (0, [1])
+
+
+@pytest.mark.trial
+async def test_a_thousand_are_paused_within_five_seconds() -> None:
+    figures = await measure(1_000)
+    assert figures.last_call_seconds < 5
+    assert (figures.calls_while_paused, list(figures.executions)) == (0, [1])
+
+
+def facts(**more: Any) -> RunFacts:
+    return RunFacts(**{"id": "r", "agent": "a", "tenant": None, "task_queue": "q", **more})
+
+
+@pytest.mark.parametrize(
+    ("scope", "covered", "others"),
+    [
+        ({}, [{}], []),
+        ({"agent": "a"}, [{}], [{"agent": "b"}]),
+        ({"agent": "a", "tenant": "t"}, [{"tenant": "t"}], [{}, {"agent": "b", "tenant": "t"}]),
+        ({"runs": ["r", "s"]}, [{}, {"id": "r/3-0"}, {"id": "s/7/1-1"}], [{"id": "r2"}, {"id": "x/r"}]),
+    ],
+)
+def test_a_scope(scope: dict[str, Any], covered: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
+    for expected, cases in ((True, covered), (False, others)):
+        assert [Scope(**scope).covers(facts(**each)) for each in cases] == [expected] * len(cases)
+
+
+def test_the_lines_of_the_record() -> None:
+    brakes = Brakes()
+    brakes.take(Brake(id="1", scope=Scope(agent="a")), 1.0)
+    brakes.take(Brake(id="2", scope=Scope(runs=["x", "y"])), 2.0)
+    brakes.take(Release(brakes=["1", "2"], runs=["r", "x"]), 3.0)
+    assert brakes.on(facts()) is None
+    assert (brakes.on(facts(id="z")) or Brake(id="", scope=Scope())).id == "1"
+    brakes.take(Release(brakes=["2"], runs=["y"]), 4.0)
+    brakes.take(Release(brakes=["1"]), 5.0)
+    assert brakes.in_force == {}
