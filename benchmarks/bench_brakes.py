@@ -25,7 +25,7 @@ from temporalio.client import Client
 
 from perdure import Agent, ToolContext
 from perdure.cli.completion import Filters
-from perdure.cli.many import Selection
+from perdure.cli.many import RunSelection
 from perdure.cli.pause import go_on_many
 from perdure.client import start_run
 from perdure.client.brakes import pause_runs
@@ -148,6 +148,7 @@ async def measure(runs: int, *, patience: float = 900.0) -> Figures:
                 await wait_for(_all_held_or_done(client, runs + LATER), timeout=patience, every=0.5)
                 held = time.monotonic() - paused
                 last = max(calls.times) - paused
+                print(f"the last call began {last:.1f} s after the pause", file=sys.stderr)
             await server.kill()
             client = await server.start()
             restarted = time.monotonic()
@@ -155,7 +156,7 @@ async def measure(runs: int, *, patience: float = 900.0) -> Figures:
                 await asyncio.sleep(2.0)
                 calls_while_paused = calls.after(restarted)
                 released = time.monotonic()
-                assert await go_on_many(Selection([], Filters(agent=NAME)), {}, "benchmark") == 0
+                assert await go_on_many(RunSelection([], Filters(agent=NAME)), {}, "benchmark") == 0
                 went_on = time.monotonic() - released
                 everything = listed(client, "ExecutionStatus = 'Completed'", runs + LATER)
                 await wait_for(everything, timeout=patience, every=0.5)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache, partial
+from hashlib import blake2b
 from inspect import signature
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 from pydantic_core import PydanticSerializationError
 
 from ..agents import Agent
 from ..arguments import deeper_than
-from ..errors import ModelError
+from ..breakers import Breaker, BreakerIsOpen, ServerRefusal, breakers
+from ..errors import ModelError, ModelErrorKind
 from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..payloads.failures import MAX_RESULT_BYTES, size_of
@@ -117,8 +120,58 @@ async def _call(
     *,
     on_delta: Callable[[Delta], None] | None,
 ) -> dict[str, Any]:
-    """Return the provider's response, which it makes in the background where another attempt could go on with it."""
-    told: dict[str, Any] = {"timeout": options.llm_timeout, "on_delta": on_delta}
+    """Return the provider's response, for whose server it waits together with others while that refuses all calls."""
+    if attempt is None:
+        return await _call_now(provider, agent, request, options, None, series, options.llm_timeout, on_delta)
+    breaker = _breaker_of(provider, agent)
+
+    async def on_wait(refusal: ServerRefusal, until: float) -> None:
+        await attempt.wait_for_server(refusal.kind, f"{refusal.text}; {breaker.waiting} calls wait", until)
+
+    try:
+        async with breaker.call(attempt.run, options.llm_timeout / 2, _refusal_in, on_wait) as turn:
+            attempt.go_on_after_wait()
+            left = options.llm_timeout - turn.waited
+            return await _call_now(provider, agent, request, options, attempt, series, left, on_delta)
+    except BreakerIsOpen as error:
+        text = f"{error}; calls of {breaker.name} wait until it answers again"
+        kind, after = cast(ModelErrorKind, error.kind), error.seconds
+        raise ModelError(text, kind=kind, provider=provider.key, retry_after=after) from None
+
+
+def _breaker_of(provider: Provider, agent: Agent) -> Breaker:
+    """Return the breaker of a model's connection: calls with another key, or of another model, may well be taken."""
+    model = agent.model
+    connection = model.connection if model else None
+    endpoint, key = (getattr(connection, name, None) or "" for name in ("endpoint", "api_key"))
+    id, server = (model and model.id) or "", urlsplit(str(endpoint)).netloc.rpartition("@")[2]
+    identity = blake2b(repr((endpoint, key)).encode(), digest_size=16).hexdigest()
+    name = f"{provider.key}/{id}" + (f" at {server}" if server else "")
+    return breakers.of((provider.key, id, identity), name)
+
+
+_REFUSALS = frozenset({"rate_limit", "overloaded", "server", "connection"})
+"""Kinds of errors that tell of the server, not of the call."""
+
+
+def _refusal_in(error: Exception) -> ServerRefusal | None:
+    if isinstance(error, ModelError) and error.kind in _REFUSALS:
+        return ServerRefusal(error.kind, error.account, error.retry_after)
+    return None
+
+
+async def _call_now(
+    provider: Provider,
+    agent: Agent,
+    request: Mapping[str, Any],
+    options: RunOptions,
+    attempt: ModelAttempt | None,
+    series: CallSeries,
+    seconds: float,
+    on_delta: Callable[[Delta], None] | None,
+) -> dict[str, Any]:
+    """Return the response, which is made in the background where another attempt could go on with it."""
+    told: dict[str, Any] = {"timeout": seconds, "on_delta": on_delta}
     further: dict[str, Any] = {"max_bytes": options.max_answer_bytes, "series": series}
     if attempt is not None:
         response = await provider.call_in_background(agent, request, attempt, **told, **further)

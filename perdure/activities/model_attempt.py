@@ -17,8 +17,10 @@ from temporalio.service import RPCError
 from ..errors import ModelError
 from ..messages import Message, ModelReply, Usage
 from ..protocol.activities import CALL_MODEL, WORKER_SHUTDOWN, CallSoFar, ModelInput, StreamedText
+from ..protocol.outcome import HeldUp
 from ..providers.base import BackgroundRecord
 from ..redaction import get_logger
+from ..text import one_line
 from ..trimming import estimate_chars
 from .failures import LookBack, handed_on
 from .heartbeat import Heart
@@ -43,6 +45,7 @@ class ModelAttempt(BackgroundRecord):
         """What the attempts of the call have left."""
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
+        self.run = activity.info().workflow_id or ""
         self.thoughts: list[str] = []
         """The pieces of what the model has thought aloud so far."""
         if self.so_far != CallSoFar():
@@ -157,6 +160,24 @@ class ModelAttempt(BackgroundRecord):
 
     async def _end(self) -> None:
         self._keep(self.so_far.model_copy(update={"response": "", "after": None, "text": 0, "thinking": 0}))
+
+    async def wait_for_server(self, kind: str, why: str, until: float) -> None:
+        """Keep that the call waits, with others, until the provider answers again; readers are told."""
+        await self._at_home(self._wait, HeldUp(kind=kind, why=one_line(why, 300), until=until))
+
+    async def _wait(self, held_up: HeldUp) -> None:
+        self._keep(self.so_far)
+        assert self._heart.streamed is not None
+        self._heart.streamed.held_up = held_up
+        try:
+            await self._heart.record()
+        except (AsyncActivityCancelledError, RPCError) as error:
+            _log.debug("that a call waits is told with a later beat: %s", error)
+
+    def go_on_after_wait(self) -> None:
+        """Keep that it waits no more."""
+        if self._heart.streamed is not None:
+            self._heart.streamed.held_up = None
 
     async def is_handed_on(self) -> bool:
         return bool(await self._at_home(_is_handed_on))

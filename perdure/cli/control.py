@@ -32,14 +32,19 @@ def steer(
     The agent reads it before its next model call.
     """
     id, said = (None, id) if text is None else (id, text)
-    if not said:
-        raise UsageProblem("expected what the agent is to read: perdure steer ID TEXT")
+    said = _require_text(said)
     selection = selection_of(context, [id])
     if selection.is_one:
         execute(_steer(selection.ids[0], said, as_json))
         return
     act = Act("steer", "Send this to", "Sent", lambda run: run.steer(said), is_final=True)
     execute(act_on_many(act, selection, yes=yes, as_json=as_json))
+
+
+def _require_text(text: str | None) -> str:
+    if not text:
+        raise UsageProblem("expected what the agent is to read: perdure steer ID TEXT")
+    return text
 
 
 async def _steer(id: str, text: str, as_json: bool) -> None:

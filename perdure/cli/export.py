@@ -45,9 +45,7 @@ def export(
     if selection.is_one:
         execute(_export(selection.ids[0], output, children, events))
         return
-    if output is None or output.is_file():
-        raise UsageProblem("--output: expected a folder, in which each run gets a file")
-    folder = output
+    folder = _require_folder(output)
 
     async def write(run: RunHandle) -> None:
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
@@ -55,6 +53,12 @@ def export(
         await _write(run.export(children=children, events=events), folder / name)
 
     execute(act_on_many(Act("export", "Export", "Exported", write, is_for="all"), selection))
+
+
+def _require_folder(output: Path | None) -> Path:
+    if output is None or output.is_file():
+        raise UsageProblem("--output: expected a folder, in which each run gets a file")
+    return output
 
 
 async def _export(run_id: str, output: Path | None, children: bool, events: bool) -> None:

@@ -75,8 +75,7 @@ def fork(
     revised = load_agent(agent) if agent else None
     selection = selection_of(context, [id])
     if not selection.is_one:
-        if tools or guardrails or compactor or credentials or inputs or inputs_json or new_id or task_queue:
-            raise UsageProblem("of many runs, expected no option that is for one: code, inputs, --id, --task-queue")
+        _require_none(tools, guardrails, compactor, credentials, inputs, inputs_json, new_id, task_queue)
         changed = chosen_fields(context)
 
         async def start(run: RunHandle) -> None:
@@ -101,6 +100,11 @@ def fork(
         quiet=quiet,
     )
     execute(perform(request, partial(_begin, request, at=at, steer=steer, model=model, agent=revised)))
+
+
+def _require_none(*options: object) -> None:
+    if any(options):
+        raise UsageProblem("of many runs, expected no option that is for one: code, inputs, --id, --task-queue")
 
 
 async def _begin(

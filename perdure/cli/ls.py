@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from temporalio.client import WorkflowExecution
@@ -87,38 +87,29 @@ def ls(
     waiting or held need search attributes that `perdure setup` registers.
     """
     filters = chosen_filters(context)
-    if totals:
-        execute(_sum_up(filters, as_json))
-    elif sessions:
-        execute(_list_sessions(limit, replace(filters, workflow=SESSION_WORKFLOW), as_json))
+    if totals or sessions or waiting:
+        execute(_list_other("totals" if totals else "sessions" if sessions else "waiting", limit, filters, as_json))
     else:
-        execute((_list_waiting if waiting else _list)(limit, filters, as_json))
+        execute(_list(limit, filters, as_json))
 
 
-async def _sum_up(filters: Filters, as_json: bool) -> int:
-    from .ls_sessions import sum_up  # reads runs, for which most lists need no models
+async def _list_other(
+    what: Literal["sessions", "waiting", "totals"], limit: int, filters: Filters, as_json: bool
+) -> int:
+    from . import ls_sessions as lists  # reads runs, for which most lists need no models
 
-    return await sum_up(filters, as_json=as_json)
-
-
-async def _list_sessions(limit: int, filters: Filters, as_json: bool) -> None:
-    from .ls_sessions import list_sessions  # reads runs, for which most lists need no models
-
-    query = filters.query()
-    async with connect_to_server() as server:
-        with query_explained(filters):
-            await list_sessions(server, query, limit, as_json=as_json)
-
-
-async def _list_waiting(limit: int, filters: Filters, as_json: bool) -> None:
-    from .ls_sessions import list_waiting
-
-    if filters.status not in (None, "running", "waiting", "held"):
+    if what == "totals":
+        return await lists.sum_up(filters, as_json=as_json)
+    if what == "waiting" and filters.status not in (None, "running", "waiting"):
         raise UsageProblem(f"--waiting and --status {filters.status} exclude each other: a run that waits is running")
-    query = replace(filters, status="running").query()
+    change: dict[str, Any] = {"status": "running"} if what == "waiting" else {"workflow": SESSION_WORKFLOW}
+    query = replace(filters, **change).query()
     async with connect_to_server() as server:
         with query_explained(filters):
-            await list_waiting(server, query, limit, as_json=as_json)
+            await (lists.list_waiting if what == "waiting" else lists.list_sessions)(
+                server, query, limit, as_json=as_json
+            )
+    return 0
 
 
 async def _list(limit: int, filters: Filters, as_json: bool) -> None:

@@ -29,7 +29,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Selection:
+class RunSelection:
     """The runs that a command is about: by their ids, or by filters."""
 
     ids: Sequence[str]
@@ -43,7 +43,7 @@ class Selection:
         return len(self.ids) == 1 and not self.dry_run
 
 
-def selection_of(context: typer.Context, ids: Sequence[str | None]) -> Selection:
+def selection_of(context: typer.Context, ids: Sequence[str | None]) -> RunSelection:
     """Return what the command line selects. Raises `UsageProblem` for nothing at all, and for ids beside filters."""
     chosen, named, filters = context.meta.get(CHOSEN, {}), [id for id in ids if id], chosen_filters(context)
     has_filters = filters != Filters()
@@ -52,7 +52,7 @@ def selection_of(context: typer.Context, ids: Sequence[str | None]) -> Selection
         raise UsageProblem(f"expected the id of a run, or filters such as --agent NAME: perdure {command} --help")
     if named and (has_filters or chosen.get("all")):
         raise UsageProblem(f"ids and filters exclude each other, got {', '.join(map(repr, named[:5]))} and filters")
-    return Selection(named, filters, chosen.get("at_most"), bool(chosen.get("dry_run")))
+    return RunSelection(named, filters, chosen.get("at_most"), bool(chosen.get("dry_run")))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Report:
     failed: list[dict[str, str]] = field(default_factory=list)
 
 
-async def selected_ids(server: ServerConnection, selection: Selection, is_for: str = "all") -> list[str]:
+async def selected_ids(server: ServerConnection, selection: RunSelection, is_for: str = "all") -> list[str]:
     """Return the ids of the runs, newest first. Raises `Failure` for an id of none, and `UsageProblem` for too many."""
     if selection.ids:
         return [(await find_run(server, id)).id for id in selection.ids]
@@ -94,7 +94,7 @@ async def selected_ids(server: ServerConnection, selection: Selection, is_for: s
     return ids
 
 
-async def act_on_many(act: Act, selection: Selection, *, yes: bool = False, as_json: bool = False) -> int:
+async def act_on_many(act: Act, selection: RunSelection, *, yes: bool = False, as_json: bool = False) -> int:
     """Do it with each run, say how it went, and return the exit code: 1 where it failed with any.
 
     Raises as `selected_ids` does, and `UsageProblem` where it has to be asked first, and nobody is there.

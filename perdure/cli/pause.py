@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from ..client.brakes import brakes_in_force, facts_of, pause_runs, release_runs
 from ..commands import command_line, shell_word
@@ -22,7 +23,7 @@ from .command import execute, use_command_class
 from .completion import Filters
 from .console import answer, say
 from .filters import ManyCommand, query_explained
-from .many import Report, Selection, for_each, selected_ids, selection_of, show_dry_run, show_report
+from .many import Report, RunSelection, for_each, selected_ids, selection_of, show_dry_run, show_report
 from .problems import UsageProblem
 from .server_connection import ServerConnection, connect_to_server
 
@@ -65,7 +66,7 @@ async def _list(as_json: bool) -> None:
         say(f"Nothing is paused on {place}.")
 
 
-async def _pause(selection: Selection, reason: str, by: str | None, as_json: bool) -> int:
+async def _pause(selection: RunSelection, reason: str, by: str | None, as_json: bool) -> int:
     async with connect_to_server() as server:
         scope = lasting_scope(selection.filters) if not selection.ids else None
         ids = await selected_ids(server, selection, "open")
@@ -107,7 +108,9 @@ def _how(scope: Scope) -> str:
     )
 
 
-async def go_on_many(selection: Selection, changed: Mapping[str, Any], by: str | None, *, as_json: bool = False) -> int:
+async def go_on_many(
+    selection: RunSelection, changed: Mapping[str, Any], by: str | None, *, as_json: bool = False
+) -> int:
     """Let all held runs go on that are selected, paused ones too; return the exit code.
 
     The brakes of these runs are taken off: for all runs, where the filters mean all of a brake's, else for those that
@@ -122,19 +125,32 @@ async def go_on_many(selection: Selection, changed: Mapping[str, Any], by: str |
             each for each in await brakes_in_force(client) if scope is not None and is_within(each.scope, scope)
         ]
         await release_runs(client, [each.id for each in released], by=by)
-        report = Report()
-        for look in range(MAX_LOOKS):
-            ids = await _held_ids(server, selection, {*report.done, *(each["id"] for each in report.failed)})
-            if look and not ids:
-                break
-            await _release_found(client, selection, ids, by)
-            more = await for_each(ids, lambda id: _signal(client, id, GoOn(options=dict(changed), by=by)))
-            report.done += more.done
-            report.failed += more.failed
-            if selection.ids:
-                break
-            await asyncio.sleep(LOOK_SECONDS)
+        report = await _let_go_on(server, selection, GoOn(options=dict(changed), by=by))
     return show_report("go-on", "Go on", report, as_json, released=[each.id for each in released])
+
+
+async def _let_go_on(server: ServerConnection, selection: RunSelection, go_on: GoOn) -> Report:
+    """Signal all runs that are selected, and look again for those that the server lists late."""
+    report = Report()
+    for look in range(MAX_LOOKS):
+        if look:
+            await asyncio.sleep(LOOK_SECONDS)
+        try:
+            ids = await _held_ids(server, selection, {*report.done, *(each["id"] for each in report.failed)})
+        except RPCError as error:
+            if not look:
+                raise
+            say(f"The server does not list late ones yet: {error.message}", "faint")
+            continue
+        if look and not ids:
+            break
+        await _release_found(server.client, selection, ids, go_on.by)
+        more = await for_each(ids, lambda id: _signal(server.client, id, go_on))
+        report.done += more.done
+        report.failed += more.failed
+        if selection.ids:
+            break
+    return report
 
 
 def is_within(inner: Scope, outer: Scope) -> bool:
@@ -145,11 +161,11 @@ def is_within(inner: Scope, outer: Scope) -> bool:
     return not outer.runs or (bool(inner.runs) and set(inner.runs) <= set(outer.runs))
 
 
-async def _held_ids(server: ServerConnection, selection: Selection, known: set[str]) -> list[str]:
+async def _held_ids(server: ServerConnection, selection: RunSelection, known: set[str]) -> list[str]:
     return [id for id in await selected_ids(server, selection, "held") if id not in known]
 
 
-async def _release_found(client: Client, selection: Selection, ids: Sequence[str], by: str | None) -> None:
+async def _release_found(client: Client, selection: RunSelection, ids: Sequence[str], by: str | None) -> None:
     """Take other brakes off the runs that are found."""
     left = await brakes_in_force(client)
     if not left or not ids:

@@ -36,7 +36,7 @@ from .console import (
 )
 from .filters import ManyCommand
 from .ls import tell_encrypted
-from .many import Selection, for_each, selected_ids, selection_of, show_dry_run, show_report
+from .many import RunSelection, for_each, selected_ids, selection_of, show_dry_run, show_report
 from .recorded_run import open_run, waiting_shown
 from .server_connection import ServerConnection, connect_to_server
 
@@ -249,7 +249,7 @@ def show(
         execute(_show_many(selection, messages, as_json))
 
 
-async def _show_many(selection: Selection, messages: bool, as_json: bool) -> int:
+async def _show_many(selection: RunSelection, messages: bool, as_json: bool) -> int:
     shown: dict[str, dict[str, Any]] = {}
     async with connect_to_server() as server:
         ids = await selected_ids(server, selection)

@@ -14,6 +14,7 @@ from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
 from ..messages import Exchanged, JsonObject, Message, ToolResult
 from ..tool_calls import ToolRequest
+from .outcome import HeldUp
 from .run import Lineage, RecordedOptions, TurnOf
 
 INVENTORY = "perdure.inventory"
@@ -221,6 +222,8 @@ class StreamedText(Exchanged):
     text: str = ""
     thinking: str = ""
     so_far: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
+    held_up: HeldUp | None = Field(default=None, exclude_if=operator.not_)
+    """Set while the call waits, with those of other runs, for a provider that refuses all."""
 
     @property
     def chars(self) -> int:

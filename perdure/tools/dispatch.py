@@ -14,12 +14,14 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..agents import Agent
+from ..breakers import BreakerIsOpen, ServerRefusal, breakers
 from ..guardrails import GuardrailResult
 from ..messages import ToolResult
 from ..redaction import get_logger
+from ..text import excerpt
 from ..tool_calls import CHECK_FAILED, RecordedSignature, ToolProgress
 from ..tool_results import SHOWN_BYTES, SizeLimits
-from ..worker_limits import OPEN, WorkerLimits
+from ..worker_limits import OPEN, WorkerLimits, server_in
 from .binding import apply_bindings
 from .calls import BoundCall, call_of, kind_call
 from .context import ToolContext
@@ -117,6 +119,33 @@ _log = get_logger("perdure.tools")
 
 CLOSE_SECONDS = 5.0
 """How long kinds of tools may take to close what they have opened."""
+
+
+LONGEST_WAIT = 10.0
+"""Seconds that a call waits for a server which refuses all."""
+_REFUSALS = frozenset(
+    {"connection", "mcp_unreachable", "mcp_connection_lost", "http_429", "http_502", "http_503", "http_504"}
+)
+"""Kinds of results that tell of the server, not of the call."""
+
+
+def server_of(handler: Handler) -> str | None:
+    """Return the server that a tool of a kind calls; None for a function, and where the declaration does not say it."""
+    tool = handler.tool
+    if handler.kind is None:
+        return None
+    connection = getattr(tool, "connection", None)
+    named = [getattr(connection, "endpoint", None), getattr(tool, "specification", None)]
+    named.append(getattr(tool, "server_name", None))
+    server = server_in(next(filter(None, named), None))
+    return server.address if server else None
+
+
+def _refusal_in(ended: Ended) -> ServerRefusal | None:
+    result = ended.value if ended.raised is None else None
+    if isinstance(result, ToolResult) and result.error_kind in _REFUSALS:
+        return ServerRefusal(result.error_kind or "", excerpt(result.text, 300))
+    return None
 
 
 class ToolBox:
@@ -283,7 +312,10 @@ class ToolBox:
         try:
             call = call_of(handler, agent, arguments, inputs, self._resources, limits)
             async with asyncio.timeout(timeout):
-                ended = await self._end_of(call, name, context, finish)
+                ended = await self._end_unless_refused(handler, call, context, finish, timeout)
+        except BreakerIsOpen as error:
+            text = f"Error: Tool '{name}' failed: its server was not asked, for it refuses all calls: {error}"
+            return self._failure(text, error.kind)
         except InvalidArguments as error:
             return self._failure(f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments")
         except TimeoutError as error:
@@ -295,6 +327,25 @@ class ToolBox:
         except Exception as error:
             ended = Ended(raised=error)
         return ended.value if ended.raised is None else self._result_of_error(name, ended.raised, context)
+
+    async def _end_unless_refused(
+        self,
+        handler: Handler,
+        call: BoundCall,
+        context: ToolContext,
+        finish: Callable[[Any], ToolResult],
+        timeout: float | None,
+    ) -> Ended:
+        """Return how the call ends, which waits with others while its server refuses all. Raises `BreakerIsOpen`."""
+        server, name = server_of(handler), handler.tool.name
+        if server is None or not context.run_id:
+            return await self._end_of(call, name, context, finish)
+        patience = min(LONGEST_WAIT, (timeout or LONGEST_WAIT) / 2)
+        breaker = breakers.of((handler.tool.kind, server), f"{handler.tool.kind} tools of {server}")
+        async with breaker.call(context.run_id, patience, lambda error: None) as turn:
+            ended = await self._end_of(call, name, context, finish)
+            turn.refusal = _refusal_in(ended)
+            return ended
 
     async def _end_of(
         self, call: BoundCall, name: str, context: ToolContext, finish: Callable[[Any], ToolResult]

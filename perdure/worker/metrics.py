@@ -28,6 +28,7 @@ from temporalio.workflow import ContinueAsNewError
 
 from ..activities.heartbeat import on_first_words
 from ..activities.run_cache import KnownRun, RunCache
+from ..breakers import breakers
 from ..errors import ConfigurationError, ExecuteError
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
@@ -54,8 +55,25 @@ async def queue_measured(worker: Worker) -> AsyncIterator[None]:
     if meter is None:
         yield
         return
-    async with runs_counted(worker, meter):
-        yield
+    showing = asyncio.create_task(_show_breakers(meter))
+    try:
+        async with runs_counted(worker, meter):
+            yield
+    finally:
+        showing.cancel()
+        await asyncio.wait([showing])
+
+
+BREAKER_OPEN = "perdure_breaker_open"
+BREAKER_SECONDS = 5.0
+
+
+async def _show_breakers(meter: MetricMeter) -> None:
+    gauge = meter.create_gauge(BREAKER_OPEN, "1 where the calls of a connection wait, because it refuses all")
+    while True:
+        for breaker in breakers:
+            gauge.set(int(breaker.state != "closed"), {"connection": breaker.name})
+        await asyncio.sleep(BREAKER_SECONDS)
 
 
 def _meter(client: Client) -> MetricMeter | None:

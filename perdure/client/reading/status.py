@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -9,11 +10,14 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from ...activities.pollers import pinned_version, somebody_polls
 from ...history.chain import Chain, ending_of
 from ...history.link import read_link
+from ...protocol.activities import CALL_MODEL
 from ...protocol.names import STATUS
-from ...protocol.outcome import RunOutput, RunStatus
+from ...protocol.outcome import HeldUp, RunOutput, RunStatus
 from ..connection import decision_has_waited, has_waited, server_time
 from .log import ask, replay
 
+STALE_SECONDS = 60.0
+"""So long a wait in a worker may go on that was to have ended: the worker tells nobody that it has."""
 _ENDED_FROM_OUTSIDE = {
     WorkflowExecutionStatus.TERMINATED: "terminated",
     WorkflowExecutionStatus.TIMED_OUT: "timed_out",
@@ -51,7 +55,9 @@ class StatusReader:
             answer = await ask(self._chain.handle(link.run_id), STATUS, answer=RunStatus)
             if answer is not None:
                 waits = {"queue_without_worker": link.task_queue, "workers_are_busy": True} if has_waited(link) else {}
-                return answer.model_copy(update=waits)
+                told = await self._wait_for_server(link)
+                held_up = {"held_up": told} if told else {}
+                return answer.model_copy(update={**waits, **held_up})
         client, queue, waited, version = self._chain.client, link.task_queue, has_waited(link), pinned_version(link)
         is_polled = await somebody_polls(client, queue, now=await server_time(client), version=version)
         missed: dict[str, Any] = {}
@@ -59,6 +65,16 @@ class StatusReader:
             pinned_to = str(version) if version else None
             missed = {"queue_without_worker": queue, "workers_are_busy": is_polled, "pinned_to": pinned_to}
         return (await self._status_by_replay(link)).model_copy(update=missed)
+
+    async def _wait_for_server(self, link: WorkflowExecutionDescription) -> HeldUp | None:
+        """Return why a model call of the run waits in its worker, with those of other runs; None for none."""
+        for pending in link.raw_description.pending_activities:
+            if pending.activity_type.name == CALL_MODEL and pending.HasField("heartbeat_details"):
+                details = await self._chain.client.data_converter.decode(list(pending.heartbeat_details.payloads))
+                told = details[0].get("held_up") if details and isinstance(details[0], dict) else None
+                if told and told["until"] > time.time() - STALE_SECONDS:
+                    return HeldUp.model_validate(told)
+        return None
 
     async def _of_closed(self, link: WorkflowExecutionDescription) -> RunStatus:
         ending = await ending_of(self._chain.client, await self._chain.closing_event(link.run_id))
