@@ -64,12 +64,12 @@ class Calls:
 
     def __init__(self) -> None:
         self.times: list[float] = []
-        self.executed: Counter[tuple[str, str]] = Counter()
+        self.executed: Counter[tuple[str, int, str]] = Counter()
 
     def look_up(self, round: int, part: int, context: ToolContext) -> dict[str, int]:
         """Look something up."""
         self.times.append(time.monotonic())
-        self.executed[context.run_id, context.call_id] += 1
+        self.executed[context.run_id, context.iteration, context.call_id] += 1
         return {"round": round}
 
     def after(self, moment: float) -> int:
