@@ -243,8 +243,7 @@ class Heart:
         self._details = tuple(details)
         self._readers = readers or Readers()
         self._run = ""
-        self._seconds = 0.0
-        self._pause = self._kept_at = 0.0
+        self._seconds = self._pause = self._kept_at = 0.0
         self._news = False
         self._due = asyncio.Event()
         self._first: asyncio.TimerHandle | None = None
@@ -254,7 +253,7 @@ class Heart:
         self._on_first_words = on_first_words.get()
         self._send: Callable[..., None] | None = None
         self.stream_seconds = OWN_CADENCE.stream_seconds
-        """How often readers are told."""
+        """How often readers are told, if the time-out leaves so much time between beats."""
         self.on_own_beat: Callable[..., None] = self.keep
         """Takes the details of a heartbeat that the user's code sends by itself."""
         self.failure: BaseException | None = None
@@ -383,14 +382,15 @@ class Heart:
 
     async def _beat(self) -> None:
         assert self._send is not None
+        pause = min(self.stream_seconds, self._seconds)
         while True:
             self._news = False
             self._due.clear()
             self._send(*self._sendable())
-            await asyncio.sleep(self.stream_seconds)
+            await asyncio.sleep(pause)
             with suppress(TimeoutError):
                 # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the news.
-                async with asyncio.timeout(self._seconds - self.stream_seconds):
+                async with asyncio.timeout(self._seconds - pause):
                     await self._due.wait()
 
     def _sendable(self) -> tuple[object, ...]:

@@ -69,6 +69,20 @@ async def test_beats_before_its_time_out_is_over(
     assert beats == [(), ()]
 
 
+async def test_pauses_for_readers_that_are_longer_than_the_time_out_delay_no_beat(
+    environment: ActivityEnvironment, beats: list[tuple[Any, ...]], readers: Readers
+) -> None:
+    async def speak() -> None:
+        async with heartbeats(readers=readers) as heart:
+            heart.stream_seconds = 60.0
+            heart.speak(1, 1)
+            heart.add("text", "Hel")
+            await asyncio.sleep(0.95 * TIMEOUT)
+
+    await environment.run(speak)
+    assert len(beats) == 2
+
+
 async def test_what_was_taken_up_late_beats_the_sooner(
     environment: ActivityEnvironment, beats: list[tuple[Any, ...]]
 ) -> None:
