@@ -70,7 +70,7 @@ GROUPS = {
         Entry(
             "serve",
             "serve",
-            "Serve agents over HTTP until Ctrl-C: as OpenAI's models, MCP tools, A2A agents, and by an API of perdure's own.",
+            "Serve agents over HTTP until Ctrl-C: OpenAI's, MCP's and A2A's protocols, and perdure's own.",
         ),
         Entry("server", "services", "Run the embedded server and its UI until Ctrl-C."),
         Entry("setup", "services", "Register what runs are found by (search attributes) in the server's namespace."),

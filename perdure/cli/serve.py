@@ -90,7 +90,7 @@ def serve(
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Serve agents over HTTP until Ctrl-C: as OpenAI's models, MCP tools, A2A agents, and by an API of perdure's own.
+    """Serve agents over HTTP until Ctrl-C: OpenAI's, MCP's and A2A's protocols, and perdure's own.
 
     Where no Temporal server is configured, the embedded one is started, and a worker with it. Elsewhere a worker is
     started where --tools, --guardrails or --compactor name its code.

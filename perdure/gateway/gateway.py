@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -62,6 +63,12 @@ def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
     return offers
 
 
+EQUAL_SECONDS = 900.0
+"""A request that comes again without a key is looked for among the equal ones of the last so many seconds."""
+MAX_EQUAL = 20
+"""So many equal requests may be started at the same moment."""
+
+
 @dataclass(frozen=True)
 class FoundRun:
     """A run that who asks may reach."""
@@ -79,6 +86,10 @@ class FoundRun:
     def has_ended(self) -> bool:
         """Whether it is over."""
         return self.described.close_time is not None
+
+
+Joins = Callable[[FoundRun], bool]
+"""Returns whether a request belongs to the last run of an equal one."""
 
 
 @dataclass
@@ -123,13 +134,14 @@ class Gateway:
         messages: Sequence[Message] | None = None,
         key: str = "",
         id: str = "",
+        is_new: bool = False,
         options: RunOptions | None = None,
         origin: str,
     ) -> tuple[RunHandle, bool]:
         """Start a run; returns its handle, and whether it has been started now.
 
-        What comes again under the same `key` is one run. `origin` names the protocol (`PerdureOrigin`). Raises
-        `HttpProblem` for another request under the key, and what `start_run` raises.
+        What comes again under the same `key` is one run. With `is_new`, no run had the `id` before. `origin` names the
+        protocol (`PerdureOrigin`). Raises `HttpProblem` for another request under the key, and what `start_run` raises.
         """
         asked = [offer.name, dict(inputs or {}), [each.model_dump(mode="json") for each in messages or ()]]
         digest = digest_of([*asked, options.model_dump(mode="json", exclude_unset=True) if options else None])
@@ -137,6 +149,7 @@ class Gateway:
         start: StartOptions = {"tenant": identity.tenant, "memo": memo, "origin": origin}
         if key:
             id = id or f"{offer.name}-{digest_of([identity.tenant, key])}"
+        if key or is_new:
             start["id_reuse_policy"] = WorkflowIDReusePolicy.REJECT_DUPLICATE
         try:
             run = await start_run(
@@ -160,13 +173,48 @@ class Gateway:
             return found.handle, False
         return run, True
 
+    async def start_equal(
+        self, identity: Identity, offer: OfferedAgent, request: Any, *, joins: Joins, **start: Any
+    ) -> RunHandle:
+        """Start a run for a request without a key, unless `joins` says of the last equal one that it is the same.
+
+        Equal requests of the last minutes have ids that can be counted through; `request` says what is equal, and
+        `start` are arguments of `start`. Raises what `start` raises.
+        """
+        digest = digest_of([identity.tenant, identity.name, offer.name, request])
+        window = int(time.time() // EQUAL_SECONDS)
+        last, number = await self._last_equal(identity, f"{offer.name}-{digest}-{window:x}")
+        if last is None:
+            last, _ = await self._last_equal(identity, f"{offer.name}-{digest}-{window - 1:x}")
+        if last is not None and joins(last):
+            return last.handle
+        for each in range(number, number + MAX_EQUAL):
+            try:
+                id = f"{offer.name}-{digest}-{window:x}-{each}"
+                run, _ = await self.start(identity, offer, id=id, is_new=True, **start)
+            except WorkflowAlreadyStartedError:
+                continue
+            return run
+        raise HttpProblem(429, "too_many_equal", f"{MAX_EQUAL} equal requests have come at once: send a key with each")
+
+    async def _last_equal(self, identity: Identity, base: str) -> tuple[FoundRun | None, int]:
+        """Return the last run whose id begins so, if there is one, and the number of the next."""
+        last: FoundRun | None = None
+        number = 0
+        while described := await self._described(scoped(identity, f"{base}-{number}")):
+            last, number = self._found(described), number + 1
+        return last, number
+
+    def _found(self, described: WorkflowExecutionDescription) -> FoundRun:
+        first = described.raw_description.workflow_execution_info.first_run_id or described.run_id
+        return FoundRun(RunHandle(self.client, described.id, origin=first), first, described)
+
     async def run(self, identity: Identity, id: str) -> FoundRun:
         """Return the run of that id. Raises `HttpProblem` where there is none, and where it is another tenant's."""
         for each in dict.fromkeys([id, scoped(identity, id)]):
             described = await self._described(each)
             if described and described.workflow_type == WORKFLOW and may_reach(identity, described):
-                first = described.raw_description.workflow_execution_info.first_run_id or described.run_id
-                return FoundRun(RunHandle(self.client, each, origin=first), first, described)
+                return self._found(described)
         raise HttpProblem(404, "not_found", f"There is no run {id!r}")
 
     async def _described(self, id: str) -> WorkflowExecutionDescription | None:

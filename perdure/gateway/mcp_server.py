@@ -27,10 +27,9 @@ from ..options import RunOptions
 from ..schema import object_schema
 from ..text import one_line
 from ..tool_calls import PendingApproval
-from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, moment
+from .gateway import FoundRun, Gateway, OfferedAgent, moment
 from .identity import Identity, identity_of
 from .operations import problem_of_request, problem_response
-from .problems import HttpProblem
 
 ORIGIN_NAME = "gateway:mcp"
 """`PerdureOrigin` of runs that are started here."""
@@ -147,24 +146,22 @@ class _AgentServer:
     async def _start(
         self, ctx: Context, identity: Identity, offer: OfferedAgent, params: types.CallToolRequestParams
     ) -> FoundRun:
-        inputs = params.arguments or {}
-        tool_use = (ctx.meta or {}).get(TOOL_USE)
-        key = f"mcp:{tool_use}" if tool_use else ""
-        id = "" if key else f"{offer.name}-{digest_of([identity.tenant, identity.name, offer.name, inputs])}"
-        if id and (running := await self._running(identity, id)):
-            return running
-        run, _ = await self._gateway.start(
-            identity, offer, inputs, key=key, id=id, options=RunOptions(stream=True), origin=ORIGIN_NAME
-        )
+        inputs, options = params.arguments or {}, RunOptions(stream=True)
+        if tool_use := (ctx.meta or {}).get(TOOL_USE):
+            key = f"mcp:{tool_use}"
+            run, _ = await self._gateway.start(identity, offer, inputs, key=key, options=options, origin=ORIGIN_NAME)
+        else:
+            # The client of an equal call that is under way has given up, and asks again.
+            run = await self._gateway.start_equal(
+                identity,
+                offer,
+                inputs,
+                joins=lambda last: not last.has_ended,
+                inputs=inputs,
+                options=options,
+                origin=ORIGIN_NAME,
+            )
         return await self._gateway.run(identity, run.id)
-
-    async def _running(self, identity: Identity, id: str) -> FoundRun | None:
-        """Return the run of an equal call that is under way: its client has given up, and asks again."""
-        try:
-            found = await self._gateway.run(identity, id)
-        except HttpProblem:
-            return None
-        return None if found.has_ended else found
 
     async def _wait_for(self, ctx: Context, identity: Identity, arguments: Mapping[str, Any]) -> types.CallToolResult:
         patience = self._gateway.patience_seconds

@@ -12,16 +12,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from ..client import RunHandle, Session
 from ..client.callers import AnswerText, held_back_characters
 from ..client.sessions.session import instructions
 from ..errors import RunError, RunNotFound
 from ..events import TERMINAL_EVENTS, RunEvent
-from ..messages import Message, TextPart, Usage
+from ..messages import TextPart, Usage
 from ..options import RunOptions
-from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
+from .gateway import EQUAL_SECONDS, FoundRun, Gateway, OfferedAgent, digest_of
 from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
 from .identity import Identity
 from .openai_wire import (
@@ -47,8 +46,6 @@ MESSAGE_HEADERS = ("idempotency-key", "x-perdure-message")
 """Name a request: what comes again under one of them counts once."""
 RETRY_HEADER = "x-stainless-retry-count"
 """By which OpenAI's own clients say that a request comes again; they send no key."""
-RETRY_MINUTES = 15
-"""A request that comes again belongs to a run that was started within so many minutes."""
 
 
 class ChatCompletions:
@@ -155,31 +152,16 @@ class _Completion:
                 self._identity, self._offer, messages=messages, key=key, options=options, origin=ORIGIN_NAME
             )
             return run
-        id = f"{self._offer.name}-{digest_of([self._identity.tenant, self._asked.model_dump(mode='json')])}"
-        if int(headers.get(RETRY_HEADER) or 0) > 0 and (again := await self._recent(id)):
-            return again
-        return await self._start_under(id, messages, options)
-
-    async def _recent(self, id: str) -> RunHandle | None:
-        """Return the run that an earlier try of this request has started, if there is one."""
-        try:
-            found = await self._gateway.run(self._identity, id)
-        except HttpProblem:
-            return None
-        is_recent = datetime.now(UTC) - found.described.start_time < timedelta(minutes=RETRY_MINUTES)
-        return found.handle if is_recent else None
-
-    async def _start_under(self, id: str, messages: Sequence[Message], options: RunOptions) -> RunHandle:
-        """Start under the id by which a retry finds it; where an equal request is under way, under another one."""
-        for each in (id, ""):
-            try:
-                run, _ = await self._gateway.start(
-                    self._identity, self._offer, messages=messages, id=each, options=options, origin=ORIGIN_NAME
-                )
-            except WorkflowAlreadyStartedError:
-                continue
-            return run
-        raise AssertionError("an id of its own is free")
+        is_retry = headers.get(RETRY_HEADER, "0") not in ("", "0")
+        return await self._gateway.start_equal(
+            self._identity,
+            self._offer,
+            self._asked.model_dump(mode="json"),
+            joins=lambda last: is_retry and _is_recent(last),
+            messages=messages,
+            options=options,
+            origin=ORIGIN_NAME,
+        )
 
     async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle | None:
         """Send the last user message to the session.
@@ -279,6 +261,10 @@ class _Completion:
             ],
             "usage": usage_body(usage),
         }
+
+
+def _is_recent(last: FoundRun) -> bool:
+    return datetime.now(UTC) - last.described.start_time < timedelta(seconds=EQUAL_SECONDS)
 
 
 async def _said_in(session: Session) -> list[str]:
