@@ -102,7 +102,8 @@ def _raise_fault(reply: ScriptedReply) -> None:
 
 def _usage(reply: ScriptedReply) -> Usage:
     sent, written = reply.input_tokens or 0, reply.output_tokens or 0
-    return Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written)
+    cached = min(reply.cached_input_tokens, sent)
+    return Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written, cached_input_tokens=cached)
 
 
 def prompted_call(agent: Agent, calling: Calling, options: RunOptions) -> PromptedCall | None:

@@ -37,6 +37,8 @@ class ScriptedReply(BaseModel):
     input_tokens: int | None = None
     output_tokens: int | None = None
     """Usage as reported; None: over HTTP, a quarter of the bytes of the request, and of the characters of the reply."""
+    cached_input_tokens: int = Field(default=0, ge=0)
+    """How many of the input tokens, at most all of them, the provider says to have had in its prompt cache."""
 
     status: int = 200
     error: dict[str, Any] | None = None

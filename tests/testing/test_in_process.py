@@ -113,8 +113,9 @@ async def test_a_failed_attempt_is_followed_by_the_next_reply() -> None:
 
 
 async def test_tokens_are_those_that_the_script_counts() -> None:
-    usage = (await InProcessRun(AGENT, model=[says("Hi", input_tokens=3, output_tokens=2)]).run()).usage
-    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (3, 2, 5)
+    reply = says("Hi", input_tokens=3, output_tokens=2, cached_input_tokens=2)
+    usage = (await InProcessRun(AGENT, model=[reply]).run()).usage
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cached_input_tokens) == (3, 2, 5, 2)
 
 
 async def test_declared_outputs_are_read_from_the_text() -> None:

@@ -56,6 +56,14 @@ async def test_anthropic_answers_with_signed_thinking_text_and_calls(serve: Any)
     assert answer.usage.input_tokens > 0
 
 
+async def test_input_from_the_cache_is_told_in_every_format(serve: Any) -> None:
+    _, clients = serve([ScriptedReply(text="Sunny.", input_tokens=10, cached_input_tokens=8)])
+    chat, responses, messages = await clients.chat(), await clients.responses(), await clients.messages()
+    assert (chat.usage.prompt_tokens, chat.usage.prompt_tokens_details.cached_tokens) == (10, 8)
+    assert (responses.usage.input_tokens, responses.usage.input_tokens_details.cached_tokens) == (10, 8)
+    assert (messages.usage.input_tokens, messages.usage.cache_read_input_tokens) == (2, 8)
+
+
 async def test_plain_text_ends_the_turn_in_every_format(serve: Any) -> None:
     _, clients = serve([ScriptedReply(text="Sunny.")])
     chat, responses, messages = await clients.chat(), await clients.responses(), await clients.messages()

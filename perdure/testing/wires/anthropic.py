@@ -148,10 +148,10 @@ def _message(given: CountedReply) -> dict[str, Any]:
         "stop_reason": None,
         "stop_sequence": None,
         "usage": {
-            "input_tokens": given.input_tokens,
+            "input_tokens": given.input_tokens - given.cached_tokens,
             "output_tokens": given.output_tokens,
             "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            "cache_read_input_tokens": given.cached_tokens,
         },
     }
 

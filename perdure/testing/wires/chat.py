@@ -23,6 +23,7 @@ class CountedReply:
     step: int
     model: str
     input_tokens: int
+    cached_tokens: int
     output_tokens: int
     include_usage: bool
     """Whether a streamed chat completion ends with its usage (`stream_options.include_usage`)."""
@@ -31,12 +32,14 @@ class CountedReply:
     def to(cls, request: ScriptedRequest, reply: ScriptedReply, *, request_bytes: int) -> CountedReply:
         """Return the reply to a request; tokens that the script does not count are estimated from the bytes."""
         counted = len(reply.text) + len(reply.thinking or "") + sum(len(call.arguments) for call in reply.tool_calls)
+        sent = max(1, request_bytes // 4) if reply.input_tokens is None else reply.input_tokens
         options = request.body.get("stream_options") or {}
         return cls(
             reply=reply,
             step=request.step,
             model=str(request.body.get("model", "scripted")),
-            input_tokens=max(1, request_bytes // 4) if reply.input_tokens is None else reply.input_tokens,
+            input_tokens=sent,
+            cached_tokens=min(reply.cached_input_tokens, sent),
             output_tokens=max(1, counted // 4) if reply.output_tokens is None else reply.output_tokens,
             include_usage=bool(options.get("include_usage")),
         )
@@ -183,6 +186,6 @@ def _usage(given: CountedReply) -> dict[str, Any]:
         "prompt_tokens": given.input_tokens,
         "completion_tokens": given.output_tokens,
         "total_tokens": given.input_tokens + given.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": given.cached_tokens, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": len(given.reply.thinking or "") // 4, "audio_tokens": 0},
     }

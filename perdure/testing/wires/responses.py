@@ -119,7 +119,7 @@ def _response(given: CountedReply, status: str, output: list[dict[str, Any]]) ->
 def _usage(given: CountedReply) -> dict[str, Any]:
     return {
         "input_tokens": given.input_tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": given.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": given.output_tokens,
         "output_tokens_details": {"reasoning_tokens": len(given.reply.thinking or "") // 4},
         "total_tokens": given.input_tokens + given.output_tokens,
