@@ -13,9 +13,12 @@ from typing import Any
 from weakref import WeakSet
 
 from ..errors import ModelError
+from ..redaction import get_logger
 from .base import BackgroundRecord, Delta, StreamAssembler
 from .errors import error_from_http, short_word
 from .sdk_call import SdkCall, StreamReader, is_whole
+
+_log = get_logger("perdure.runs")
 
 END_SECONDS = 5.0
 """How long the provider may take to end a response."""
@@ -137,7 +140,7 @@ class BackgroundResponse:
                     return made
         except ModelError as error:
             if error.status in (400, 422) and _NAMES_IT.search(error.message):
-                _in_foreground.add(self.call.client)
+                self._give_up(f"the server refuses it: {error.message}")
                 raise NoBackgroundError from error
             if not self._id or self._is_over or not error.retryable:
                 raise
@@ -227,8 +230,14 @@ class BackgroundResponse:
         if event["type"] == "response.created" and not self._id:
             is_background = response.get("background") is True
             if not is_background or response.get("store") is False:
-                _in_foreground.add(self.call.client)
+                self._give_up("the server stores no response" if is_background else "the server does not know it")
             self._id = (short_word(response.get("id")) or "") if is_background else ""
+
+    def _give_up(self, why: str) -> None:
+        """Ask this connection for no further response in the background, and log why."""
+        _in_foreground.add(self.call.client)
+        url = str(self.call.client.base_url)
+        _log.info("No responses in the background from %s: %s (perdure docs background-responses)", url, why)
 
     def advance(self, number: int) -> None:
         """Take that the event of that number was read."""

@@ -156,7 +156,10 @@ async def test_a_response_that_is_forgotten_while_it_is_read(server: BackgroundS
 
 
 @pytest.mark.parametrize("how", ["refuses", "ignores"])
-async def test_without_it_as_before_and_asked_once(server: BackgroundServer, how: str) -> None:
+async def test_without_it_as_before_and_asked_once(
+    server: BackgroundServer, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "perdure.runs")
     setattr(server, how, True)
     for _ in range(2):
         record = Record()
@@ -164,6 +167,8 @@ async def test_without_it_as_before_and_asked_once(server: BackgroundServer, how
         assert record.response == ""
     assert [bool(body.get("background")) for body in server.bodies] == [True] + [False] * (len(server.bodies) - 1)
     assert len(server.made) == 2
+    [line] = [record.getMessage() for record in caplog.records if record.name == "perdure.runs"]
+    assert line.startswith("No responses in the background from http://127.0.0.1:")
 
 
 async def test_failed(server: BackgroundServer) -> None:
