@@ -339,7 +339,7 @@ class Doorbell:
             self._rung.set()
 
     async def _listen_once(self, history: AsyncIterator[HistoryEvent]) -> bool:
-        """Listen until the link closes; False when the server went away before."""
+        """Listen until the link closes; False when the server went away before, or refused it for a quota."""
         try:
             async for event in history:
                 if not self._events or event.event_id > self._events[-1].event_id:
@@ -349,7 +349,7 @@ class Doorbell:
                 if event.event_type in CLOSING_EVENTS:
                     self._ended.set()
         except RPCError as error:
-            if not is_away(error):
+            if not (is_away(error) or quota_of(error)):
                 raise
             return False
         return True

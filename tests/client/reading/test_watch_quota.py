@@ -1,0 +1,47 @@
+"""A reader that the server has refused for a quota goes on when the quota allows it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from temporalio.api.enums.v1 import EventType, ResourceExhaustedCause
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.service import RPCStatusCode
+
+from perdure.client.reading.watch import Doorbell
+from perdure.history.chain import Chain
+from tests.activities.test_pollers import refused
+
+
+class RefusedOnce:
+    """A run's history whose first page is refused."""
+
+    def __init__(self) -> None:
+        cause = ResourceExhaustedCause.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT
+        completed = HistoryEvent(event_id=1, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED)
+        self._pages = [refused(cause, RPCStatusCode.RESOURCE_EXHAUSTED), completed]
+
+    def handle(self, run_id: str) -> RefusedOnce:
+        return self
+
+    def fetch_history_events(self, **how: Any) -> RefusedOnce:
+        return self
+
+    def __aiter__(self) -> RefusedOnce:
+        return self
+
+    async def __anext__(self) -> HistoryEvent:
+        if not self._pages:
+            raise StopAsyncIteration
+        if isinstance(page := self._pages.pop(0), Exception):
+            raise page
+        return page
+
+
+async def test_a_refused_page_of_the_history_is_asked_for_again() -> None:
+    bell = Doorbell(cast(Chain, RefusedOnce()), "run")
+    assert await bell.wait(5)
+    await bell.wait_for_end(5)
+    assert await bell.wait(5)
+    assert bell.growth is not None
+    await bell.close()
