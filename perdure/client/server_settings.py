@@ -1,4 +1,4 @@
-"""The settings of a Temporal server that matter to perdure; docs/operating.md and docker-compose.yml have the same."""
+"""The settings of a Temporal server that matter to perdure; `perdure docs operating` and compose have the same."""
 
 from __future__ import annotations
 
