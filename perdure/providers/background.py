@@ -27,6 +27,9 @@ FAILURES = 8
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
 """Seconds before a response is asked for again, doubled each time."""
 
+SILENT_SHARE, LONGEST_SILENCE = 0.1, 60.0
+"""Of the call's time, and in seconds: a stream that is silent for longer is read on through another connection."""
+
 BEGINNINGS = 3
 """How often the model is asked, where the provider does not know what it has begun."""
 
@@ -60,16 +63,42 @@ class _Reader(StreamReader):
         super().__init__(assembler, on_delta, response.call.max_bytes)
         self._assembled = assembler
         self._response = response
+        self._silence = asyncio.timeout(None)
+        self.has_skipped = False
+        """Whether pieces came again that were read before."""
+
+    async def read(self, response: Any) -> None:
+        """Read to the end, or until nothing comes for long, as through a connection that was lost without a word."""
+        try:
+            async with asyncio.timeout(None) as self._silence:
+                self._expect_more()
+                await super().read(response)
+        except TimeoutError:
+            if not self._silence.expired():
+                raise
+
+    def _expect_more(self) -> None:
+        if self._response.is_kept:
+            seconds = min(SILENT_SHARE * self._response.call.timeout, LONGEST_SILENCE)
+            self._silence.reschedule(asyncio.get_running_loop().time() + seconds)
 
     def take(self, event: dict[str, Any]) -> None:
+        number = event.get("sequence_number")
+        if self._response.has_read(number) and str(event.get("type")).endswith(".delta"):
+            self.has_skipped = True
+            return
         self._response.hear(event)
         super().take(event)
-        number = event.get("sequence_number")
         if isinstance(number, int) and not (self._assembled.refusal or self.holds_half):
             self._response.advance(number)
 
+    def end(self) -> None:
+        if not self._response.is_kept:  # Else an event says that the response has ended, or the provider is asked.
+            super().end()
+
     async def between(self) -> None:
         await self._response.settle()
+        self._expect_more()
         await super().between()
 
 
@@ -93,6 +122,11 @@ class BackgroundResponse:
         self._status = ""
         self._may_stream = True
         self._is_over = False
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the provider has a response that can be asked for again."""
+        return bool(self._id)
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the whole response. Raises ModelError for every failure, and NoBackgroundError before any answer.
@@ -182,7 +216,7 @@ class BackgroundResponse:
                 await asyncio.sleep(min(FIRST_PAUSE * 2**pauses, LONGEST_PAUSE))
                 pauses += 1
         self.call.require_end(assembler)
-        if not (is_from_start or assembler.has_all) and (ended := await self._ended()):
+        if not assembler.has_all and (reader.has_skipped or not is_from_start) and (ended := await self._ended()):
             return ended
         response = reader.response()
         self.call.check(response)
@@ -222,12 +256,13 @@ class BackgroundResponse:
         if not isinstance(response, dict):
             return
         self._status = short_word(response.get("status")) or self._status
-        if event["type"] in ("response.failed", "response.cancelled"):
+        type = event.get("type")
+        if type in ("response.failed", "response.cancelled"):
             self._is_over = True
             if self._status == "cancelled":
                 raise self.call.error("The response was cancelled at the provider", "server")
             raise error_from_http(None, {}, response, provider=self.call.provider, fallback="The response failed")
-        if event["type"] == "response.created" and not self._id:
+        if type == "response.created" and not self._id:
             is_background = response.get("background") is True
             if not is_background or response.get("store") is False:
                 self._give_up("the server stores no response" if is_background else "the server does not know it")
@@ -239,8 +274,14 @@ class BackgroundResponse:
         url = str(self.call.client.base_url)
         _log.info("No responses in the background from %s: %s (perdure docs background-responses)", url, why)
 
+    def has_read(self, number: Any) -> bool:
+        """Return whether the event of that number was read."""
+        return self._after is not None and isinstance(number, int) and number <= self._after
+
     def advance(self, number: int) -> None:
         """Take that the event of that number was read."""
+        if self.has_read(number):
+            return
         self._after = number
         if self._id:
             self._record.advance(number)

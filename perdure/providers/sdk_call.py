@@ -125,13 +125,17 @@ class StreamReader:
 
     def _add(self, data: str) -> None:
         if data == _END:
-            self._assembler.is_complete = True
+            self.end()
             return
         event = json.loads(data)
         if not isinstance(event, dict):
             raise UnexpectedFormatError(f"the event {json_excerpt(event)}")
         self._may_hold_halves = self._may_hold_halves or bool(_MAY_HOLD_HALVES.search(data))
         self.take(event)
+
+    def end(self) -> None:
+        """Take that the provider closes the stream."""
+        self._assembler.is_complete = True
 
     def take(self, event: dict[str, Any]) -> None:
         """Read one event. Raises as `read` does."""

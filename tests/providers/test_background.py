@@ -125,6 +125,34 @@ async def test_a_stream_that_breaks_off_is_read_on(server: BackgroundServer) -> 
     assert server.made[0].readers > 3
 
 
+async def test_events_that_come_again_are_told_once(server: BackgroundServer) -> None:
+    server.streams_from_start = True
+    record = Record()
+    task = await begun(server, record, 10)
+    task.cancel()
+    await asyncio.wait([task])
+    assert (await ask(server, record)).message.text == record.text == server.made[0].text
+    assert (len(server.made), server.made[0].readers) == (1, 2)
+
+
+async def test_the_end_of_a_stream_is_not_that_of_the_response(server: BackgroundServer) -> None:
+    server.drop_every, server.says_done = 9, True
+    record = Record()
+    assert (await ask(server, record)).message.text == record.text == server.made[0].text
+
+
+async def test_a_stream_that_falls_silent_is_read_on(server: BackgroundServer) -> None:
+    server.silent_after = 9
+    record = Record()
+    assert (await ask(server, record, timeout=2.5)).message.text == record.text == server.made[0].text
+    assert (len(server.made), server.cancelled) == (1, [])
+
+
+async def test_an_event_without_its_type(server: BackgroundServer) -> None:
+    server.typeless = True
+    assert (await ask(server, Record())).message.text == server.made[0].text
+
+
 async def test_what_can_not_be_streamed_again_is_asked_for(server: BackgroundServer) -> None:
     server.drop_every, server.streams_again = 7, False
     assert (await ask(server, Record())).message.text == server.made[0].text

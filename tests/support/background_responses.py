@@ -130,6 +130,14 @@ class BackgroundServer:
         """After so many words, nothing more is said."""
         self.drop_every = 0
         """Streams break off after so many events; 0 for never."""
+        self.streams_from_start = False
+        """Whether each stream begins with the first event, whatever it is asked, and has each event twice."""
+        self.says_done = False
+        """Whether it says `[DONE]` where a stream breaks off."""
+        self.silent_after = 0
+        """The first stream of a response stays open without a word after so many events; 0 for never."""
+        self.typeless = False
+        """Whether events that tell of the response as such do not say their type, but for the first and the last."""
         self.made: list[Made] = []
         self.bodies: list[dict[str, Any]] = []
         self.cancelled: list[str] = []
@@ -244,6 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, made.body())
 
     def _stream(self, made: Made, after: int) -> None:
+        after = -1 if self.provider.streams_from_start else after
         made.readers += 1
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
@@ -251,10 +260,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         with suppress(OSError):
             for sent, event in enumerate(made.follow(after), 1):
-                data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+                if self.provider.typeless and event["type"] == "response.in_progress":
+                    event = {key: value for key, value in event.items() if key != "type"}
+                data = f"data: {json.dumps(event)}\n\n".encode() * (1 + self.provider.streams_from_start)
+                if sent == self.provider.drop_every and self.provider.says_done:
+                    data += b"data: [DONE]\n\n"
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
                 if sent == 1 and after < 0:
                     self.provider.told_at = time.monotonic()
+                if sent == self.provider.silent_after and made.readers == 1:
+                    time.sleep(3)
                 if sent == self.provider.drop_every:
                     self.close_connection = True
                     return
