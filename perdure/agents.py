@@ -315,12 +315,30 @@ def _document(agent: Agent) -> JsonObject:
     return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+def _model_document(model: Model) -> JsonObject:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
 def _documents(agents: Mapping[str, Agent]) -> JsonObject:
     return {path: _document(agent) for path, agent in agents.items()}
 
 
+def with_other_model(agent: Agent, provider: str | None, id: str) -> Agent:
+    """Return a copy that uses another model: of the same provider, if that is None, or of another one.
+
+    Another provider's connection is the one that its environment variables give.
+    """
+    model = agent.model or Model()
+    change: dict[str, Any] = {"id": id}
+    if provider is not None and provider != model.provider_key:
+        change |= {"provider": provider, "connection": None, "api_type": "chat"}
+    return agent.model_copy(update={"model": model.model_copy(update=change)})
+
+
 RecordedAgent = Annotated[Agent, PlainSerializer(_document)]
 """An agent as people read it in the Temporal UI: without absent fields."""
+RecordedModel = Annotated[Model, PlainSerializer(_model_document)]
+"""The same of a model."""
 RecordedAgents = Annotated[dict[str, Agent], PlainSerializer(_documents)]
 """Such agents, by path."""
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 from temporalio import activity
 from temporalio.common import WorkflowIDConflictPolicy
@@ -147,8 +147,15 @@ class Stock:
     """How many calls of a tool all workers execute at a time."""
     mock: bool = False
     """Whether its environment may have answers that stand for models'."""
+    on_failure: Literal["fail", "hold"] | None = None
+    """What becomes of runs that do not say it themselves."""
 
     async def for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
+        """Return the same as `_for_run`, with the word of the worker's owner. Raises as that does."""
+        found = await self._for_run(run, may_ask=may_ask)
+        return found.model_copy(update={"on_failure": self.on_failure})
+
+    async def _for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
         """Return what there is for this run; `may_ask` allows kinds of tools to ask others what they offer.
 
         Raises ConfigurationError for declarations that their functions or kinds can't be used with, and for models

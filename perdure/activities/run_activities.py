@@ -212,6 +212,7 @@ class RunActivities:
                 await end_response(self._credentials, await self._runs.current(), attempt.so_far)
             raise RunCancelled("The run was cancelled")
         run, messages = await self._runs.messages_at(input.conversation)
+        run = run.with_model(input.model) if input.model else run
         heart.stream_seconds = run.stream_seconds
         if attempt.unwanted:
             await end_response(self._credentials, run, attempt.so_far)

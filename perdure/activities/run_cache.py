@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -12,7 +13,7 @@ from weakref import WeakValueDictionary
 from cachetools import LRUCache
 from temporalio import activity
 
-from ..agents import Agent, with_others
+from ..agents import Agent, Model, with_others
 from ..conversation import Conversation, ConversationRef, DigestMismatchError, conversation_bytes
 from ..declared_tools import Tool
 from ..history.link import read_beginning, read_link
@@ -102,6 +103,17 @@ class KnownRun:
         self.signatures: Mapping[str, RecordedSignature] = {}
         """What the tools' functions took when the run began, by name."""
         self._agent: Agent | None = None
+        self._other: KnownRun | None = None
+
+    def with_model(self, model: Model) -> KnownRun:
+        """Return the same run with another model in the place of its agent's own: the same object for the same one."""
+        if self._other is None or self._other.recorded_agent.model != model:
+            other = copy(self)
+            other.recorded_agent = self.recorded_agent.model_copy(update={"model": model})
+            other._agent = None
+            vars(other).pop("credential_ids", None)
+            self._other = other
+        return self._other
 
     def offer(self, inventory: Inventory) -> None:
         """Complete the agent's declarations as the run's inventory says: the model is offered them in this form."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from ..client import RunHandle
 from ..client.brakes import release_run
+from ..client.fork import other_model
 from ..commands import command_line
 from ..errors import GoOnError
 from ..options import CHANGED_BY_GO_ON
 from ..protocol.outcome import Held, RunStatus
+from ..protocol.run import GoOn
 from . import run_options as options
 from .ask_person import this_user
 from .command import execute, use_command_class
@@ -33,7 +35,14 @@ class CommandWithChanges(ManyCommand, CommandWithRunOptions):
 
 @use_command_class(CommandWithChanges)
 def go_on(
-    context: typer.Context, id: options.OpenRunIds = None, by: options.By = None, as_json: options.AsJson = False
+    context: typer.Context,
+    id: options.OpenRunIds = None,
+    with_model: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Call another model from now on: its id, or PROVIDER/ID for another provider."),
+    ] = None,
+    by: options.By = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Let a held run go on, or many.
 
@@ -42,15 +51,15 @@ def go_on(
     pause`) are so no longer.
     """
     selection, fields = selection_of(context, id or []), chosen_fields(context)
+    changed = {"options": run_options(fields).model_dump(include=set(fields)), "model": with_model}
     if selection.is_one:
-        execute(_go_on(selection.ids[0], fields, by, as_json))
+        execute(_go_on(selection.ids[0], changed, by, as_json))
         return
-    changed = run_options(fields).model_dump(include=set(fields))
-    execute(go_on_many(selection, changed, by or this_user(), as_json=as_json))
+    go_on = GoOn(options=changed["options"], model=with_model and other_model(with_model), by=by or this_user())
+    execute(go_on_many(selection, go_on, as_json=as_json))
 
 
-async def _go_on(id: str, fields: Mapping[str, Any], by: str | None, as_json: bool) -> None:
-    changed = run_options(fields).model_dump(include=set(fields))
+async def _go_on(id: str, changed: Mapping[str, Any], by: str | None, as_json: bool) -> None:
     async with open_run(id) as (server, handle):
         is_released = await release_run(server.client, handle.id, by=by or this_user())
         status = await handle.status()
@@ -61,7 +70,7 @@ async def _go_on(id: str, fields: Mapping[str, Any], by: str | None, as_json: bo
             await _let_go_on(handle if run == handle.id else handle.called(run), why, changed, by or this_user())
             say(f"Run {run} goes on. Watch it: {command_line('watch', handle.id)}")
         if as_json:
-            answer({"id": handle.id, "action": "go-on", "runs": list(held), "options": changed})
+            answer({"id": handle.id, "action": "go-on", "runs": list(held), **changed})
 
 
 def _held_runs(handle: RunHandle, status: RunStatus) -> dict[str, list[Held]]:
@@ -79,7 +88,7 @@ def _held_runs(handle: RunHandle, status: RunStatus) -> dict[str, list[Held]]:
 
 async def _let_go_on(run: RunHandle, why: Sequence[Held], changed: Mapping[str, Any], by: str | None) -> None:
     try:
-        await run.go_on(options=changed, by=by)
+        await run.go_on(**changed, by=by)
     except GoOnError as error:
         used_up = [each.option for each in why if each.option]
         if error.kind != "budget" or not used_up:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -108,9 +108,7 @@ def _how(scope: Scope) -> str:
     )
 
 
-async def go_on_many(
-    selection: RunSelection, changed: Mapping[str, Any], by: str | None, *, as_json: bool = False
-) -> int:
+async def go_on_many(selection: RunSelection, go_on: GoOn, *, as_json: bool = False) -> int:
     """Let all held runs go on that are selected, paused ones too; return the exit code.
 
     The brakes of these runs are taken off: for all runs, where the filters mean all of a brake's, else for those that
@@ -124,8 +122,8 @@ async def go_on_many(
         released = [
             each for each in await brakes_in_force(client) if scope is not None and is_within(each.scope, scope)
         ]
-        await release_runs(client, [each.id for each in released], by=by)
-        report = await _let_go_on(server, selection, GoOn(options=dict(changed), by=by))
+        await release_runs(client, [each.id for each in released], by=go_on.by)
+        report = await _let_go_on(server, selection, go_on)
     return show_report("go-on", "Go on", report, as_json, released=[each.id for each in released])
 
 

@@ -16,6 +16,8 @@ from ..client import RunHandle
 from ..client.runs import start_run
 from ..client.starting import readable_id
 from ..commands import command_line
+from ..options import RunOptions
+from ..settings.agent_file import with_on_failure
 from . import run_options as options
 from .agent_file import scripted_agent
 from .command import execute, use_command_class
@@ -50,7 +52,10 @@ def run(
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
     credentials: options.Credentials = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the run, print its id, and exit.")] = False,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", "-d", help="Start the run, print its id, and exit; it is held where it can't go on."),
+    ] = False,
     id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The run's id; default: a new, readable one.")
     ] = None,
@@ -132,7 +137,7 @@ async def perform(request: RunRequest, beginning: StartArguments | Begin) -> int
                 messages=begin.messages,
                 task_queue=queue,
                 id=run_id,
-                options=begin.options.model_copy(update={"missing_tool_grace": 0.0}) if inside else begin.options,
+                options=_options(begin, inside=inside, detached=request.detach),
                 **begin.start_options(queue, request.served),
             )
         if request.detach:
@@ -140,6 +145,12 @@ async def perform(request: RunRequest, beginning: StartArguments | Begin) -> int
         if not request.quiet:
             _announce(server, handle, _describe_model(agent, begin))
         return await follow_to_the_end(server, handle, quiet=request.quiet, as_json=request.as_json, helps=True)
+
+
+def _options(begin: StartArguments, *, inside: bool, detached: bool) -> RunOptions:
+    if inside:
+        return begin.options.model_copy(update={"missing_tool_grace": 0.0})
+    return with_on_failure(begin.agent, begin.options, "hold") if detached else begin.options
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from temporalio.worker import Worker
@@ -81,6 +81,10 @@ def worker(
     ] = None,
     tool_limit: more.ToolLimits = None,
     mock: options.Mock = False,
+    on_failure: Annotated[
+        Literal["fail", "hold"] | None,
+        typer.Option(help="What becomes of runs that can't go on, if they don't say it: perdure docs holding."),
+    ] = None,
     allow_commands: options.AllowCommands = None,
     allow_env: options.AllowEnv = None,
     allow_hosts: options.AllowHosts = None,
@@ -145,6 +149,7 @@ def worker(
         others += [word for each in tool_limit or () for word in ("--tool-limit", each)]
         command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock) + others
         command += ["--metrics-by-tenant"] if metrics_by_tenant else []
+        command += ["--on-failure", on_failure] if on_failure else []
         execute(supervise(command, watch or [Path.cwd()], limits.as_environment()), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
@@ -159,6 +164,7 @@ def worker(
         mock=mock,
         limits=limits,
         metrics_by_tenant=metrics_by_tenant,
+        on_failure=on_failure,
         deployment=deployment,
         build_id=build_id,
         **sizes,

@@ -176,7 +176,7 @@ class _Export:
 
     async def _call(self, call: ModelCall | CallOutcome) -> AsyncIterator[JsonObject]:
         if isinstance(call, ModelCall):
-            yield self._line("model_call", model_call(call, self._models[call.fallback]))
+            yield self._line("model_call", model_call(call, call.model or self._models[call.fallback]))
             return
         yield self._line("tool_call", tool_call(call))
         execution = call.execution

@@ -13,7 +13,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..agents import Agent, Model, split_model, with_others
+from ..agents import Agent, split_model, with_other_model, with_others
 from ..conversation import batches, total_bytes
 from ..declared_tools import OfferedFunction
 from ..errors import ConfigurationError, InvokerError, RenderError
@@ -25,7 +25,7 @@ from ..options import RunOptions
 from ..prompty.prepare import prepare
 from ..protocol.inventory import Inventory
 from ..protocol.outcome import ForkOf
-from ..protocol.run import CarriedConversation, RecordedOptions, RunInput
+from ..protocol.run import CarriedConversation, OtherModel, RecordedOptions, RunInput
 from ..protocol.search_attributes import ORIGIN, TENANT, keyword, quote
 from ..settings.delegates import as_started
 from ..text import valid_text
@@ -38,22 +38,27 @@ _PLACES = {"array": [], "thread": [], "object": {}, "integer": 0, "float": 0.0, 
 """Stand for inputs that are not known, where a text can't."""
 
 
+def other_model(name: str) -> OtherModel:
+    """Return that model, by its id or as `PROVIDER/ID`. Raises ConfigurationError for a name without an id."""
+    provider, id = require_model_name(valid_text(name))
+    return OtherModel(provider=provider, id=id)
+
+
+def require_model_name(name: str) -> tuple[str | None, str]:
+    """Return the same as `split_model`. Raises ConfigurationError for a name without an id."""
+    provider, id = split_model(name)
+    if not id.strip():
+        raise ConfigurationError(f"model {name!r}: expected an id such as gpt-4o, or PROVIDER/ID")
+    return provider, id
+
+
 def with_model(agent: Agent, name: str) -> Agent:
     """Return a copy that uses another model: of the same provider by its id, of another one as `PROVIDER/ID`.
 
     Another provider's connection is the one that its environment variables give. A name with a `/` whose beginning is
     no provider is an id. Raises ConfigurationError for a name without an id.
     """
-    model = agent.model or Model()
-    provider, id = split_model(name)
-    if not id.strip():
-        raise ConfigurationError(f"model {name!r}: expected an id such as gpt-4o, or PROVIDER/ID")
-    if provider is None:
-        return agent.model_copy(update={"model": model.model_copy(update={"id": name})})
-    change: dict[str, Any] = {"id": id}
-    if provider != model.provider_key:
-        change |= {"provider": provider, "connection": None, "api_type": "chat"}
-    return agent.model_copy(update={"model": model.model_copy(update=change)})
+    return with_other_model(agent, *require_model_name(name))
 
 
 def agent_to_start(agent: Agent | str | PathLike[str]) -> Agent:

@@ -31,7 +31,7 @@ from ..text import bounded_text, valid_text
 from ..tool_calls import PendingApproval
 from .brakes import pause_runs, release_run
 from .export import export_lines
-from .fork import Changes, fork_of, fork_origin
+from .fork import Changes, fork_of, fork_origin, other_model
 from .output_type import typed_output
 from .reading.children import events_with_children, status_with_children, stream_with_children
 from .reading.events import Cursor
@@ -140,19 +140,23 @@ class Controls:
         """
         await self._decide(call_id=call_id, approved=True, answer=text, digest=digest, by=by)
 
-    async def go_on(self, *, options: Mapping[str, Any] | None = None, by: str | None = None) -> None:
+    async def go_on(
+        self, *, options: Mapping[str, Any] | None = None, model: str | None = None, by: str | None = None
+    ) -> None:
         """Let a held run go on where it stands: nothing that was done is repeated, and what failed is tried again.
 
         `options` are fields of `RunOptions` that change, such as the limit that is used up; `CHANGED_BY_GO_ON` names
-        those that can. `by` says who lets it go on.
+        those that can. `model` is called from now on: another model's id, or `PROVIDER/ID`. `by` says
+        who lets it go on.
 
-        Raises `GoOnError` when it does not: the run is not held, a limit would still be reached, options can't be so,
-        the run has ended, or no worker answers within 10 s.
+        Raises ConfigurationError for a model without an id, and `GoOnError` when the run does not go on: it is not
+        held, a limit would still be reached, options can't be so, it has ended, or no worker answers within 10 s.
         """
+        other = None if model is None else other_model(model)
         with run_not_found(self._chain):
             is_released = await release_run(self._client, self.id, by=by)
             try:
-                await GoOnRequest(self._chain, options or {}, by).send()
+                await GoOnRequest(self._chain, options or {}, other, by).send()
             except GoOnError as error:
                 if not (is_released and error.kind == "not_held"):
                     raise

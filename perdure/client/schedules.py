@@ -32,6 +32,7 @@ from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..agents import Agent
+from ..argument_types import options_of
 from ..errors import ConfigurationError
 from ..messages import Message
 from ..options import RunOptions
@@ -40,7 +41,8 @@ from ..payloads.encryption import EncryptionError
 from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
 from ..protocol.search_attributes import AGENT
-from .run_input import new_run
+from ..settings.agent_file import with_on_failure
+from .run_input import loaded_agent, new_run
 from .starting import StartOptions, StartRequest, send_request, start_request
 
 
@@ -170,7 +172,8 @@ async def create_schedule(
 
     The agent, its inputs and the rendered prompt are recorded now, and every run begins with them, whatever becomes of
     the file. A run's id is `NAME-` and its time, and its search attribute `PerdureOrigin` is `schedule:NAME`.
-    `replace` changes the schedule of that name, if there is one; it stays paused if it is. The other arguments are
+    `replace` changes the schedule of that name, if there is one; it stays paused if it is. A run that can't go on is
+    held, unless `options` or the file say otherwise (`on_failure`): `perdure docs holding`. The other arguments are
     those of `start_run`.
 
     Raises what `start_run` raises, and `ScheduleError` for times that can't be, a name that is taken, options that are
@@ -183,7 +186,9 @@ async def create_schedule(
     client = with_converter(client)
     spec = _spec(cron, every, timezone)
     start["origin"] = f"schedule:{name}"
-    input = new_run(agent, inputs, options, messages)
+    loaded = loaded_agent(agent)
+    chosen = with_on_failure(loaded, options_of(options) or RunOptions(), "hold")
+    input = new_run(loaded, inputs, chosen, messages)
     request = await start_request(client, input, start, task_queue=task_queue, id=name, output_type=output_type)
     handle = client.get_schedule_handle(name)
 

@@ -23,7 +23,7 @@ from ..history.chain import Chain
 from ..payloads.failures import require_sendable
 from ..protocol.names import APPROVAL, GO_ON, GO_ON_REFUSED, NOT_TAKEN, REFUSED, STATUS
 from ..protocol.outcome import RunStatus
-from ..protocol.run import CallApproval, GoOn
+from ..protocol.run import CallApproval, GoOn, OtherModel
 from ..redaction import redactor
 from ..text import valid_json, valid_text
 from .reading.log import ask
@@ -197,10 +197,10 @@ class RunUpdate(Update[None]):
 class GoOnRequest(RunUpdate):
     """Lets one held run go on. `send` raises `GoOnError` when it does not, and when no worker answers."""
 
-    def __init__(self, chain: Chain, options: Mapping[str, Any], by: str | None) -> None:
+    def __init__(self, chain: Chain, options: Mapping[str, Any], model: OtherModel | None, by: str | None) -> None:
         """What is given is made valid, and has no secrets."""
         super().__init__(chain)
-        go_on = redactor().value(GoOn(options=valid_json(dict(options)), by=by and valid_text(by)))
+        go_on = redactor().value(GoOn(options=valid_json(dict(options)), model=model, by=by and valid_text(by)))
         self._go_on = go_on.model_copy(update={"id": uuid.uuid4().hex})
 
     async def _request(self, link: Link) -> None:

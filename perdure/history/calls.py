@@ -13,6 +13,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, FailureError
 
+from ..agents import Model
 from ..conversation import Append, Conversation, ConversationRef, Operation, Rewrite
 from ..loop.state import CORRECTION
 from ..messages import JsonObject, Message, ModelReply, ToolCall, ToolResult
@@ -54,6 +55,8 @@ class ModelCall:
     """Which model of the agent's `fallback` was called, from 1; 0 for its own."""
     failure: JsonObject | None = None
     """Why there is no reply; None, too, while the call is under way."""
+    model: Model | None = None
+    """What was called in the place of all these, since the run has gone on with it."""
 
 
 @dataclass
@@ -337,6 +340,7 @@ class CallReader:
         messages = len(self._conversation.messages) if self._conversation else 0
         news, times = self.take_news(), activity.times
         call = ModelCall(*self._last, asked.with_tools, news, messages, times, fallback=asked.fallback)
+        call.model = None if asked.fallback else asked.model
         self._round = _Round()
         if activity.result is not None:
             call.reply = await decode(self._client, activity.result, ModelReply)

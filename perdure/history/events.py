@@ -15,6 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.exceptions import CancelledError
 
+from ..agents import Model
 from ..conversation import ConversationRef
 from ..errors import ConfigurationError
 from ..messages import Message
@@ -164,6 +165,7 @@ class InputFields(BaseModel):
     iteration: int = 0
     with_tools: bool = True
     fallback: int = 0
+    model: Model | None = None
     request: ToolRequest | None = None
 
 

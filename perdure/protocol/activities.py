@@ -9,7 +9,7 @@ from pydantic import Field
 from temporalio.api.enums.v1 import TaskQueueKind
 from temporalio.api.taskqueue.v1 import TaskQueue
 
-from ..agents import Agent
+from ..agents import Agent, Model, RecordedModel
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
 from ..messages import Exchanged, JsonObject, Message, ToolResult
@@ -145,6 +145,12 @@ class ModelInput(ConversationInput):
     mock: int = Field(default=0, exclude_if=operator.not_)
     """Which of the run's recorded answers (`Inventory.mock_responses`) stands for the model's, from 1; 0 for none."""
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
+    model: RecordedModel | None = Field(default=None, exclude_if=operator.not_)
+    """The model that this link calls in place of the agent's own, since somebody has let the run go on with it."""
+
+    def model_of(self, agent: Agent) -> Model:
+        """Return the model that is called."""
+        return self.model if self.model is not None and not self.fallback else agent.models[self.fallback]
 
 
 class EndResponseInput(Exchanged):

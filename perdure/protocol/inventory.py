@@ -45,6 +45,8 @@ class Inventory(Exchanged):
     """The declarations that leave something to their functions, with what those say: what the model is offered."""
     lacking: Lacking | None = Field(default=None, exclude_if=operator.not_)
     """Set if the worker that was asked can't take the run; another one's answer follows."""
+    on_failure: Literal["fail", "hold"] | None = Field(default=None, exclude_if=lambda word: word is None)
+    """What becomes of a run whose options do not say so, by the word of the worker's owner."""
     paced: dict[str, str] = Field(default={}, exclude_if=operator.not_)
     """The calls that take a permit first (`PacedCall`), with the task queue that gives it out."""
     unasked: list[str] = Field(default=[], exclude_if=operator.not_)

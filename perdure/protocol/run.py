@@ -54,11 +54,21 @@ class CallApproval(Approval):
         return answer and valid_text(answer)
 
 
+class OtherModel(Exchanged):
+    """A model to call in place of the agent's own."""
+
+    provider: str | None = None
+    """None for the same provider, at the same address."""
+    id: str = Field(min_length=1)
+
+
 class GoOn(Exchanged):
     """Lets a held run go on where it stands: the argument of the signal and the update `go_on`."""
 
     options: JsonObject = {}
     """The fields of `RunOptions` that change (`CHANGED_BY_GO_ON`)."""
+    model: OtherModel | None = Field(default=None, exclude_if=operator.not_)
+    """The model to call from now on; None for the same."""
     by: str | None = None
     """Who lets it go on."""
     id: str = ""

@@ -60,6 +60,16 @@ def options_for(
     return options.model_copy(update=new) if new else options
 
 
+def with_on_failure(agent: Agent, options: RunOptions, usual: Literal["fail", "hold"]) -> RunOptions:
+    """Return the options, with the usual `on_failure` where neither they nor the agent's file say one.
+
+    Raises LoadError for a setting of the file that is wrong.
+    """
+    if options.on_failure or settings_of(agent).chosen.get("on_failure"):
+        return options
+    return options.model_copy(update={"on_failure": usual})
+
+
 CLOUD_HOSTS = (".tmprl.cloud", ".api.temporal.io")
 CADENCE_VARIABLES = {
     "lost_worker_seconds": "PERDURE_LOST_WORKER_SECONDS",
@@ -105,6 +115,8 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     update.update(own)
     for name in BUDGETS:
         update[name] = least(getattr(options, name), own.get(name))
+    if "on_failure" not in own:
+        update.pop("on_failure", None)
     for name in ("max_depth", "cancel_grace"):
         update[name] = least(getattr(options, name), own.get(name))
     return options.model_copy(update=update)

@@ -165,7 +165,7 @@ class Describer:
 
     def chat(self, input: ModelInput, end: End, *, attempt: int = 1, messages: Sequence[Message] = ()) -> SpanFacts:
         """Describe one try of a model call."""
-        model = self.agent.models[input.fallback]
+        model = input.model_of(self.agent)
         facts = self._facts(
             f"chat {model.id}" if model.id else "chat",
             self.ids.chat(input.iteration, input.earlier),

@@ -7,7 +7,7 @@ import inspect
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
@@ -53,6 +53,7 @@ def create_worker(
     metrics_by_tenant: bool = False,
     deployment: str | None = None,
     build_id: str | None = None,
+    on_failure: Literal["fail", "hold"] | None = None,
     **worker_options: Any,
 ) -> Worker:
     """Worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -91,6 +92,7 @@ def create_worker(
         credentials=credentials,
         limits=limits,
         metrics_by_tenant=metrics_by_tenant,
+        on_failure=on_failure,
     )
     plugin = PerdurePlugin(**_together(of_client, settings))
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]

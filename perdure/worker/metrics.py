@@ -28,6 +28,7 @@ from temporalio.workflow import ContinueAsNewError
 
 from ..activities.heartbeat import on_first_words
 from ..activities.run_cache import KnownRun, RunCache
+from ..agents import Model
 from ..breakers import breakers
 from ..errors import ConfigurationError, ExecuteError
 from ..messages import ModelReply, ToolResult
@@ -121,7 +122,8 @@ class Metrics(Interceptor):
     async def model_called(self, input: Any, seconds: float, end: Any, first_words: float | None) -> None:
         """Count an attempt of a model call: its time, and its tokens if there is a reply."""
         fallback = input.fallback if isinstance(input, activities.ModelInput) else 0
-        about = {**await self._model_labels(fallback), "gen_ai_operation_name": "chat"}
+        model = input.model if isinstance(input, activities.ModelInput) else None
+        about = {**await self._model_labels(fallback, model), "gen_ai_operation_name": "chat"}
         self._model.record(seconds, {**about, "error_type": _error_type(end)})
         if first_words is not None:
             self._first_chunk.record(first_words, about)
@@ -150,13 +152,14 @@ class Metrics(Interceptor):
         agent = (run and run.recorded_agent.name) or ""
         return {"namespace": info.namespace, "task_queue": info.task_queue, "gen_ai_agent_name": agent}
 
-    async def _model_labels(self, fallback: int) -> dict[str, str]:
+    async def _model_labels(self, fallback: int, other: Model | None) -> dict[str, str]:
         """Return which model the run has: it is at hand, for the call that has just ended needed it."""
         run = None
         model = None
         try:
             run = await self._runs.current()
             model = run.recorded_agent.model and run.recorded_agent.models[fallback]
+            model = model if fallback else other or model
         except Exception:
             # Whatever keeps the run from being read has failed the call as well, which says so.
             pass

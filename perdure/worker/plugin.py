@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from temporalio.client import Client
 from temporalio.converter import DataConverter
@@ -212,6 +212,8 @@ class PerdurePlugin(SimplePlugin):
         limits: What agents may use of this worker, whoever has written them; None is what `PERDURE_ALLOW_COMMANDS` and
             the like allow, which is little by default: `perdure docs worker-limits`.
         metrics_by_tenant: Whether metrics have the tenants of runs as a label, which makes them as many as the tenants.
+        on_failure: What becomes of runs that can't go on, where neither who starts them nor their files say it: None
+            and "fail" let them fail, "hold" holds them (`perdure docs holding`).
     """
 
     def __init__(
@@ -235,6 +237,7 @@ class PerdurePlugin(SimplePlugin):
         credentials: CredentialSource | None = None,
         limits: WorkerLimits | None = None,
         metrics_by_tenant: bool = False,
+        on_failure: Literal["fail", "hold"] | None = None,
     ) -> None:
         self.settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         require_tools(tools)
@@ -270,6 +273,7 @@ class PerdurePlugin(SimplePlugin):
             checked_limits(tool_limits),
         )
         self.brakes = BrakeWatch(self.runs)
+        self.activities_of_runs.stock.on_failure = on_failure
         self.tracing = _live_tracing(tracer_provider, self.runs)
         super().__init__(
             "perdure",

@@ -238,7 +238,7 @@ class AgentRun:
             guarded=frozenset(hooks),
             compacted="compactor" in hooks,
             structured=bool(agent.outputs),
-            models=[model.name for model in agent.models],
+            models=state.models,
             state=state.loop,
         )
 

@@ -159,7 +159,10 @@ class TemporalEffects:
         return self._state.is_held_for(reason)
 
     async def hold(self, error: RunError, reason: HoldReason) -> None:
+        model = self._state.other_model
         await self._state.hold(error, reason)
+        if self._state.other_model is not model:
+            self._before = None  # What another model has said is no beginning of this one's answer.
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         if conversation.unrecorded_operations:
@@ -197,6 +200,7 @@ class TemporalEffects:
                 before=self._before,
                 mock=0 if state.inventory.mock_responses is None else state.loop.iterations + 1,
                 offer=offer,
+                model=state.other_model,
                 **calling._asdict(),
             ),
             result_type=ModelReply,

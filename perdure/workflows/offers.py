@@ -150,6 +150,7 @@ async def _ask_for_inventory(state: RunState) -> Inventory:
     if inventory.is_final:
         return inventory
     ask = partial(_ask, state)
+    state.inventory = Inventory(on_failure=inventory.on_failure)
     try:
         if inventory.lacking is None:
             inventory = await ask(None)

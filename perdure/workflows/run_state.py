@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from temporalio import workflow
 
-from ..agents import Agent
+from ..agents import Agent, Model, with_other_model
 from ..errors import RunError
 from ..event_data import EventType, HeldData, HoldReason, LoggedData, StatusData, WentOnData
 from ..events import TERMINAL_EVENTS, EventLog, LogEntry
@@ -95,6 +95,10 @@ class RunState:
         """Whether a brake is on the run, as far as the worker knows that executes it; readers know none."""
         self.looks_at_brakes = 0
         """How often the run has looked at that."""
+        self.other_model: Model | None = None
+        """The model that this link calls in place of the one that its input had, since the run goes on with it."""
+        self.models = [model.name for model in input.agent.models]
+        """The agent's model and those of its `fallback`, as `PROVIDER/ID`."""
         self.children: list[str] = []
         """The ids of the called runs that are awaited."""
         self.delegated: list[DelegatedCall] = []
@@ -220,7 +224,7 @@ class RunState:
         """
         if reason == "budget" and self.input.lineage is not None:
             return False
-        if self.options.on_failure == "hold":
+        if (self.options.on_failure or self.inventory.on_failure) == "hold":
             return True
         is_decided = self.approvals.pending_approvals or self.person_decided == self.loop.iteration > 0
         return reason == "tool" and bool(is_decided) and workflow.patched(PERSONS_NOT_IN_VAIN)
@@ -238,7 +242,13 @@ class RunState:
     def let_go_on(self, go_on: GoOn) -> None:
         """Let the run go on that is held. Raises as `Holds.require_possible`."""
         self.holds.let_go_on(go_on)
-        self.emit("went_on", WentOnData(by=go_on.by, options=go_on.options, model=None))
+        if go_on.model is not None:
+            agent = with_other_model(self.input.agent, go_on.model.provider, go_on.model.id)
+            self.input = self.input.model_copy(update={"agent": agent})
+            self.other_model, self.loop.fallback = agent.models[0], 0
+            self.models[0] = agent.models[0].name
+        model = self.models[0] if go_on.model else None
+        self.emit("went_on", WentOnData(by=go_on.by, options=go_on.options, model=model))
         is_let_go_on(go_on)
 
     def drain_steering(self) -> list[str]:

@@ -10,7 +10,9 @@ from temporalio.client import Client
 
 from perdure import GoOnError
 from perdure.client import RunHandle
+from perdure.client.sessions.session import setup_of
 from perdure.errors import RunCancelled
+from perdure.protocol.features import HOLD
 from perdure.protocol.names import GO_ON
 from perdure.protocol.outcome import Held
 from perdure.protocol.search_attributes import STATUS
@@ -153,3 +155,25 @@ async def test_a_held_run_can_be_cancelled(stage: Stage, scripted: Scripted) -> 
             await run.result()
     assert (await run.status()).held == []
     assert await shown(stage.client, run) == "cancelled"
+
+
+async def test_another_model_is_called_where_the_workers_owner_holds_runs(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([[REVOKED, asks("look")], says("done")])
+    async with stage.worker({"look": Diary().look}, on_failure="hold"):
+        run = await stage.start(scripted_agent(model, ["look"]))
+        await held(run)
+        await run.go_on(model="other")
+        assert (await run.result()).output == "done"
+    assert [request.body["model"] for request in model.requests] == ["scripted", "other", "other"]
+    [went_on] = [event.data for event in await run.events() if event.type == "went_on"]
+    assert went_on["model"] == "openai/other"
+    settings = [line["settings"] async for line in run.export() if "settings" in line]
+    assert [each["model"] for each in settings] == ["scripted", "other", "other"]
+
+
+def test_runs_that_nobody_waits_for_are_held(scripted: Scripted) -> None:
+    said = scripted_agent(scripted([]), metadata={"perdure": {"onFailure": "fail"}})
+    plain = scripted_agent(scripted([]))
+    assert [setup_of(agent, None, None).options.on_failure for agent in (plain, said)] == ["hold", "fail"]
+    assert setup_of(plain, None, {"on_failure": "fail"}).options.on_failure == "fail"
+    assert HOLD in setup_of(plain, None, None).features

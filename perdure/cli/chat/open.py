@@ -20,8 +20,10 @@ from ...client.starting import StartOptions, readable_id
 from ...commands import command_line, shell_word
 from ...history.events import decode
 from ...history.link import read_start
+from ...options import RunOptions
 from ...protocol.names import SESSION_WORKFLOW
 from ...protocol.session import SessionInput
+from ...settings.agent_file import with_on_failure
 from ..agent_file import load_checked, read_given, script_at, scripted_agent
 from ..consent import require_consent
 from ..problems import Failure, UsageProblem
@@ -112,8 +114,8 @@ async def open_session(request: ChatRequest) -> AsyncIterator[Opened]:
             agent,
             id,
             task_queue=queue,
-            options=run_options(
-                {"stream": request.on_terminal, **_grace(inside=inside), **hooks_of(code), **request.fields}
+            options=_options(
+                new, {"stream": request.on_terminal, **_grace(inside=inside), **hooks_of(code), **request.fields}
             ),
             inputs=new.inputs if new else None,
             idle_timeout=request.idle_timeout,
@@ -122,6 +124,12 @@ async def open_session(request: ChatRequest) -> AsyncIterator[Opened]:
             memo=memo.as_memo(queue),
         )
         yield Opened(server, session, found is not None, inside)
+
+
+def _options(new: _Given | None, fields: dict[str, Any]) -> RunOptions:
+    """Return the options of the session's runs: whoever sits at the terminal is told at once what fails."""
+    options = run_options(fields)
+    return with_on_failure(new.agent, options, "fail") if new else options
 
 
 @dataclass(frozen=True)

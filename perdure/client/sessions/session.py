@@ -27,7 +27,7 @@ from ...prompty.rich_values import with_media_read
 from ...protocol.session import SessionInput, SessionMessage, SessionSetup, SessionStatus, Taken, WhileBusy
 from ...providers.registry import require_model
 from ...redaction import redactor
-from ...settings.agent_file import SessionSettings, session_settings, with_cadence
+from ...settings.agent_file import SessionSettings, session_settings, with_cadence, with_on_failure
 from ...text import valid_json, valid_text
 from ..handle import RunHandle
 from ..output_type import with_output_type
@@ -57,7 +57,8 @@ def setup_of(
     Raises what `start_run` raises before it asks the server, and RenderError for an input that is missing.
     """
     given = {name: valid_json(value) for name, value in with_media_read(agent, inputs or {}).items()}
-    run = new_run(agent, given, options, instructions(agent, given))
+    chosen = with_on_failure(agent, options_of(options) or RunOptions(), "hold")
+    run = new_run(agent, given, chosen, instructions(agent, given))
     require_model(run.agent)
     return SessionSetup(
         agent=run.agent,
@@ -138,7 +139,8 @@ def session(
 
     `agent` may be None for a session that others have begun. A path is read at every message: an edited file counts
     from the next turn on. `inputs` are for its prompt, `options` for each run. `while_busy` is what becomes of a
-    message that comes while a run is under way, unless `Session.send` says so. A session without a run or a message
+    message that comes while a run is under way, unless `Session.send` says so. Runs that can't go on are held, unless
+    `options` or the file say otherwise (`on_failure`): `perdure docs holding`. A session without a run or a message
     for `idle_timeout` seconds closes. Both may be in the agent's file, too (`metadata.perdure.session`). `user` is on
     whose behalf it is; `tenant`, `priority` and `memo` are as for `start_run`; all these count when the session begins.
     `patience` says how many seconds a message may wait for a worker's answer. The output of each run is of the

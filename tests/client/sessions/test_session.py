@@ -280,7 +280,8 @@ async def test_a_turn_that_fails_before_it_has_the_conversation(talk: Talk, mode
     """The conversation is so large that a turn loads it, and the turn's agent has a tool that no worker has."""
     session, long = talk.session(), "long " * 2000
     await answers(session, long)
-    broken = talk.session(session.id, scripted_agent(model, ["absent"]), options=RunOptions(missing_tool_grace=0))
+    options = RunOptions(missing_tool_grace=0, on_failure="fail")
+    broken = talk.session(session.id, scripted_agent(model, ["absent"]), options=options)
     run = await broken.send("two")
     with pytest.raises(ToolNotRegisteredError) as failed:
         await run.result()
