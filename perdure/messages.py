@@ -289,12 +289,16 @@ class Usage(BaseModel):
         return min(1.0, self.cached_input_tokens / self.input_tokens) if self.input_tokens > 0 else 0.0
 
     def plausible(self) -> Usage:
-        """With counts from 0 to `MAX_TOKENS`, and a total of at least input and output: what limits look at.
+        """With counts from 0 to `MAX_TOKENS`, a total of at least input and output, which limits look at, and of the
+        input no more from and for caches than there is.
 
         A server may leave the total out, or say anything.
         """
         counts = {name: max(0, min(count, MAX_TOKENS)) for name, count in self}
         counts["total_tokens"] = max(counts["total_tokens"], counts["input_tokens"] + counts["output_tokens"])
+        cached = counts["cached_input_tokens"] = min(counts["cached_input_tokens"], counts["input_tokens"])
+        counts["cache_write_tokens"] = min(counts["cache_write_tokens"], counts["input_tokens"] - cached)
+        counts["cache_write_1h_tokens"] = min(counts["cache_write_1h_tokens"], counts["cache_write_tokens"])
         return Usage(**counts)
 
 

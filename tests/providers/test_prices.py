@@ -175,3 +175,10 @@ def test_the_test_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     named: dict[str, Any] = {}
     exec(code, named)
     named["test_an_answer_is_cheap"]()
+
+
+def test_a_server_that_counts_more_from_its_cache_than_it_was_sent() -> None:
+    told = Usage(input_tokens=10, cached_input_tokens=7, cache_write_tokens=50, cache_write_1h_tokens=60).plausible()
+    assert (told.cached_input_tokens, told.cache_write_tokens, told.cache_write_1h_tokens) == (7, 3, 3)
+    assert Usage(input_tokens=10, cached_input_tokens=99).plausible().cache_share == 1.0
+    assert Usage(input_tokens=10, cached_input_tokens=99).plausible().cached_input_tokens == 10
