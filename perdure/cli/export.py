@@ -37,7 +37,7 @@ def export(
     ] = True,
     events: Annotated[bool, typer.Option("--events/--no-events", help="What watchers were told, too.")] = True,
 ) -> None:
-    """Print all that is recorded of a run, as JSON lines; of many, write a file each.
+    """Print everything that is recorded of a run, as JSON lines; of many, write a file each.
 
     `perdure docs export` says what they have. There are no secrets in them, but everything that was said in the run.
     """

@@ -91,8 +91,8 @@ async def test_what_is_wrong_with_runs_and_workers(
 ) -> None:
     await register_search_attributes(unfit)
     await asyncio.sleep(1.0)  # until the server knows them everywhere
-    with ScriptedModel([asks(call("pay"))] * 9) as model:
-        agent = scripted_agent(model, ["pay"])
+    with ScriptedModel([asks(call("settle_the_bill"))] * 9) as model:
+        agent = scripted_agent(model, ["settle_the_bill"])
         async with AsyncExitStack() as stack:
             await start_run(unfit, agent, id="lonely", task_queue="nobody")
             stage = Stage(unfit, "q")
@@ -123,7 +123,7 @@ async def test_what_is_wrong_with_runs_and_workers(
             findings = await wait_for(all_seen, every=0.5, timeout=60)
     assert findings["no-worker"].about["runs"] == ["lonely"]
     assert findings["no-worker"].do.startswith("perdure worker --task-queue nobody")
-    assert findings["no-tool"].text.startswith("no worker of the task queue 'q' has the tool 'pay'")
+    assert findings["no-tool"].text.startswith("no worker of the task queue 'q' has the tool 'settle_the_bill'")
     assert "lacking" in findings["no-tool"].about["runs"]
     assert findings["no-key"].about == {"key": "k1", "runs": ["secret"]}
     assert findings["no-current-version"].do.endswith("--deployment-name d --build-id 1 --yes")
