@@ -271,7 +271,14 @@ class TemporalEffects:
         )
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
-        return await self._offers.run(
+        return await self._judge_tool(request, self._offers)
+
+    async def judge_edited(self, request: ToolRequest) -> GuardrailResult:
+        """Ask about arguments that a person has edited: a decision that nobody can judge is refused, not held."""
+        return await self._judge_tool(request, Offers(self._state, may_hold=False))
+
+    async def _judge_tool(self, request: ToolRequest, offers: Offers) -> GuardrailResult:
+        return await offers.run(
             lambda offer: self._judge(activities.JudgeInput(point="tool", request=request, offer=offer))
         )
 
@@ -324,7 +331,7 @@ class TemporalEffects:
         """As `Effects.approve`; the run's deadline ends the wait too."""
         state, approvals = self._state, self._state.approvals
         spec = state.tools.get(request.name) or ToolSpec(name=request.name)
-        opened = approvals.open(request, spec, asked, self.judge_tool if "tool" in state.inventory.hooks else None)
+        opened = approvals.open(request, spec, asked, self.judge_edited if "tool" in state.inventory.hooks else None)
         waits(request, asked)
         ends = [end for end in (state.deadline, asked.deadline) if end is not None]
         await wait_until(

@@ -45,8 +45,10 @@ class Offers:
     the activity to whichever worker asks for work next. That takes no event of the history.
     """
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: RunState, *, may_hold: bool = True) -> None:
+        """`may_hold` says that the run may be held for want of something, instead of an error."""
         self._state = state
+        self._may_hold = may_hold
         self._seconds = state.options.missing_tool_grace
 
     async def run(self, start: Start[Result], *, starts: int = 1) -> Result:
@@ -78,7 +80,7 @@ class Offers:
             try:
                 return await self._offer(lacking, start, starts)
             except RunError as error:
-                if not self._state.is_held_for("tool"):
+                if not self._may_hold or not self._state.is_held_for("tool"):
                     raise
                 await self._state.hold(error, "tool")
                 self._seconds = max(self._seconds, SECONDS_AFTER_A_HOLD)
