@@ -69,8 +69,7 @@ class Controls:
         read the history. Raises `PayloadTooLargeError` when that does not fit into one message to Temporal, and when so
         many large ones were sent already that Temporal would end the run for the size of its history.
         """
-        texts = [valid_text(each) for each in ([text] if isinstance(text, str) else text)]
-        if not texts:
+        if not (texts := [valid_text(each) for each in ([text] if isinstance(text, str) else text)]):
             return
         message = redactor().value(SteeringMessage(text=texts[0], further=texts[1:], by=by and valid_text(by)))
         await require_sendable(self._client, message, "The steering message", lambda: "Send less")
@@ -145,9 +144,8 @@ class Controls:
     ) -> None:
         """Let a held run go on where it stands: nothing that was done is repeated, and what failed is tried again.
 
-        `options` are fields of `RunOptions` that change, such as the limit that is used up; `CHANGED_BY_GO_ON` names
-        those that can. `model` is called from now on: another model's id, or `PROVIDER/ID`. `by` says
-        who lets it go on.
+        `options` are fields of `RunOptions` that change, such as the limit that is used up (`CHANGED_BY_GO_ON` can).
+        `model` is called from now on: another model's id, or `PROVIDER/ID`. `by` says who lets it go on.
 
         Raises ConfigurationError for a model without an id, and `GoOnError` when the run does not go on: it is not
         held, a limit would still be reached, options can't be so, it has ended, or no worker answers within 10 s.
@@ -164,8 +162,7 @@ class Controls:
     async def pause(self, reason: str = "", *, by: str | None = None) -> None:
         """Keep the run, and those that it calls, from making a further model or tool call until `go_on`.
 
-        What is under way ends, and is recorded. `perdure.client.pause_runs` pauses all of an agent, a tenant or a task
-        queue.
+        What is under way ends, and is recorded. `pause_runs` pauses all of an agent, a tenant or a task queue.
         """
         await pause_runs(self._client, runs=[self.id], reason=reason, by=by)
 

@@ -125,7 +125,7 @@ class _Handler(RequestHandler):
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         found, identity = await self._take(params.message, context)
         if not params.configuration.return_immediately:
-            await self._settled(found)
+            await self._wait_until_settled(found)
         return await self._task(await self._gateway.run(identity, found.id))
 
     @validate_request_params
@@ -138,7 +138,7 @@ class _Handler(RequestHandler):
 
     @validate_request_params
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
-        return await self._task(await self._found(params.id, context))
+        return await self._task(await self._run_of(params.id, context))
 
     @validate_request_params
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
@@ -151,16 +151,16 @@ class _Handler(RequestHandler):
 
     @validate_request_params
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
-        found = await self._found(params.id, context)
+        found = await self._run_of(params.id, context)
         await found.handle.cancel("the client has cancelled the task")
-        await self._settled(found)
-        return await self._task(await self._found(params.id, context))
+        await self._wait_until_settled(found)
+        return await self._task(await self._run_of(params.id, context))
 
     @validate_request_params
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Any, None]:
-        found = await self._found(params.id, context)
+        found = await self._run_of(params.id, context)
         if found.has_ended:
             raise UnsupportedOperationError(f"the task {params.id!r} has ended: ask for it by GetTask")
         async for each in self._updates(found):
@@ -197,7 +197,7 @@ class _Handler(RequestHandler):
         except HttpProblem as problem:
             raise _refusal(problem) from problem
 
-    async def _found(self, id: str, context: ServerCallContext) -> FoundRun:
+    async def _run_of(self, id: str, context: ServerCallContext) -> FoundRun:
         identity = await self._identity(context)
         try:
             return await self._gateway.run(identity, id)
@@ -235,7 +235,7 @@ class _Handler(RequestHandler):
             await found.handle.steer(text, by=identity.name)
         return found
 
-    async def _settled(self, found: FoundRun) -> None:
+    async def _wait_until_settled(self, found: FoundRun) -> None:
         """Wait until the run has ended, or waits for a person."""
         async with aclosing(self._gateway.stream(found)) as events:
             async for event in events:
@@ -261,28 +261,28 @@ class _Handler(RequestHandler):
     async def _status_after(self, found: FoundRun, event: RunEvent) -> TaskStatus | None:
         if event.type == "permission_requested":
             pending = (await found.handle.status()).pending_approvals
-            return _waiting(found, pending) if pending else None
+            return _waiting_status(found, pending) if pending else None
         if event.type not in TERMINAL_EVENTS:
             return None
         if event.type == "done":
             return TaskStatus(state=TaskState.TASK_STATE_COMPLETED)
         if event.type == "cancelled":
             return TaskStatus(state=TaskState.TASK_STATE_CANCELED)
-        return _failed(found, f"{event.data['kind']}: {event.data['message']}")
+        return _failure_status(found, f"{event.data['kind']}: {event.data['message']}")
 
     async def _task(self, found: FoundRun) -> Task:
         task = Task(id=found.id, context_id=context_of(found.id))
         if not found.has_ended:
             pending = (await found.handle.status()).pending_approvals
             working = TaskStatus(state=TaskState.TASK_STATE_WORKING)
-            task.status.CopyFrom(_waiting(found, pending) if pending else working)
+            task.status.CopyFrom(_waiting_status(found, pending) if pending else working)
             return task
         try:
             result = await found.handle.result()
         except RunError as error:
             status = found.described.status
             state = _STATES.get(status.name if status else "")
-            task.status.CopyFrom(TaskStatus(state=state) if state else _failed(found, f"{error.kind}: {error}"))
+            task.status.CopyFrom(TaskStatus(state=state) if state else _failure_status(found, f"{error.kind}: {error}"))
             return task
         task.status.CopyFrom(TaskStatus(state=TaskState.TASK_STATE_COMPLETED))
         task.artifacts.append(new_text_artifact(ANSWER, text_of(result.output), artifact_id=ANSWER))
@@ -307,15 +307,15 @@ def _piece(found: FoundRun, text: str, *, is_first: bool) -> TaskArtifactUpdateE
     )
 
 
-def _said(found: FoundRun, text: str) -> Message:
+def _agent_message(found: FoundRun, text: str) -> Message:
     return new_text_message(text, context_id=context_of(found.id), task_id=found.id, role=Role.ROLE_AGENT)
 
 
-def _failed(found: FoundRun, text: str) -> TaskStatus:
-    return TaskStatus(state=TaskState.TASK_STATE_FAILED, message=_said(found, text))
+def _failure_status(found: FoundRun, text: str) -> TaskStatus:
+    return TaskStatus(state=TaskState.TASK_STATE_FAILED, message=_agent_message(found, text))
 
 
-def _waiting(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskStatus:
+def _waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskStatus:
     """Return the status of a task that waits for a person: what for, and how to decide."""
     first = pending[0]
     if first.question:
@@ -325,7 +325,7 @@ def _waiting(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskStatus:
             f"May {first.name} be called with {text_of(first.arguments)}? Answer `approve`, or `deny` and why, or send "
             f'the data {{"digest": "{first.digest}", "approved": true}}.'
         )
-    return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_said(found, text))
+    return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text))
 
 
 async def _decide(

@@ -33,7 +33,7 @@ ENTRY_POINT_GROUP = "perdure.dialects"
 class Dialect(Protocol):
     """One protocol that programs speak.
 
-    One with a method `running()`, an async context manager, is in it while requests are taken.
+    One with a method `lifespan()`, an async context manager, is in it while requests are taken.
     """
 
     name: str
@@ -102,8 +102,8 @@ def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: C
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             for each in spoken:
-                if running := getattr(each, "running", None):
-                    await stack.enter_async_context(running())
+                if begin := getattr(each, "lifespan", None):
+                    await stack.enter_async_context(begin())
             yield
 
     handlers = {HTTPException: _no_such_address}

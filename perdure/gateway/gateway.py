@@ -158,7 +158,7 @@ class Gateway:
                 inputs,
                 messages=messages,
                 task_queue=self.task_queue,
-                id=scoped(identity, id) if id else None,
+                id=scoped_id(identity, id) if id else None,
                 options=options,
                 **start,
             )
@@ -201,23 +201,23 @@ class Gateway:
         """Return the last run whose id begins so, if there is one, and the number of the next."""
         last: FoundRun | None = None
         number = 0
-        while described := await self._described(scoped(identity, f"{base}-{number}")):
-            last, number = self._found(described), number + 1
+        while described := await self._description(scoped_id(identity, f"{base}-{number}")):
+            last, number = self._found_run(described), number + 1
         return last, number
 
-    def _found(self, described: WorkflowExecutionDescription) -> FoundRun:
+    def _found_run(self, described: WorkflowExecutionDescription) -> FoundRun:
         first = described.raw_description.workflow_execution_info.first_run_id or described.run_id
         return FoundRun(RunHandle(self.client, described.id, origin=first), first, described)
 
     async def run(self, identity: Identity, id: str) -> FoundRun:
         """Return the run of that id. Raises `HttpProblem` where there is none, and where it is another tenant's."""
-        for each in dict.fromkeys([id, scoped(identity, id)]):
-            described = await self._described(each)
+        for each in dict.fromkeys([id, scoped_id(identity, id)]):
+            described = await self._description(each)
             if described and described.workflow_type == WORKFLOW and may_reach(identity, described):
-                return self._found(described)
+                return self._found_run(described)
         raise HttpProblem(404, "not_found", f"There is no run {id!r}")
 
-    async def _described(self, id: str) -> WorkflowExecutionDescription | None:
+    async def _description(self, id: str) -> WorkflowExecutionDescription | None:
         try:
             return await self.client.get_workflow_handle(id).describe()
         except RPCError as error:
@@ -230,14 +230,14 @@ class Gateway:
 
         Raises `HttpProblem` where there is none and none can begin, and where it is another tenant's.
         """
-        for each in dict.fromkeys([scoped(identity, id), id]):
-            described = await self._described(each)
+        for each in dict.fromkeys([scoped_id(identity, id), id]):
+            described = await self._description(each)
             if described and described.workflow_type == SESSION_WORKFLOW and may_reach(identity, described):
                 return self._session(identity, each, offer)
         if offer is None:
             raise HttpProblem(404, "not_found", f"There is no session {id!r}")
-        new = scoped(identity, id)
-        if await self._described(new) is not None:
+        new = scoped_id(identity, id)
+        if await self._description(new) is not None:
             raise HttpProblem(409, "id_in_use", f"The id {id!r} is not free: give the session another one")
         return self._session(identity, new, offer)
 
@@ -281,7 +281,7 @@ def may_reach(identity: Identity, run: WorkflowExecution) -> bool:
     return identity.tenant is None or run.typed_search_attributes.get(TENANT) == identity.tenant
 
 
-def scoped(identity: Identity, id: str) -> str:
+def scoped_id(identity: Identity, id: str) -> str:
     """Return an id that a client has chosen, so that those of two tenants never meet."""
     if identity.tenant is None or id.startswith(f"{identity.tenant}:"):
         return id

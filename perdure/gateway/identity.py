@@ -136,11 +136,11 @@ class TokenFile:
 
 def _identities_in(path: Path) -> dict[str, Identity]:
     written = yaml.safe_load(path.read_text(encoding="utf-8"))
-    read = _TokenDocument.model_validate(map_strings(written, lambda place, text: _resolved(text)))
+    read = _TokenDocument.model_validate(map_strings(written, lambda place, text: _value_of(text)))
     return {each.digest: Identity(each.name, each.tenant, frozenset(each.roles)) for each in read.tokens}
 
 
-def _resolved(text: str) -> str:
+def _value_of(text: str) -> str:
     if not is_env_reference(text):
         return text
     if (value := env_value(text)) is None:
@@ -280,12 +280,12 @@ def _read(place: str) -> str:
     try:
         with httpx2.stream("GET", place, timeout=10.0) as answer:
             answer.raise_for_status()
-            return _bounded(answer.iter_bytes(), place).decode()
+            return _read_bounded(answer.iter_bytes(), place).decode()
     except httpx2.HTTPError as error:
         raise OSError(f"{place}: {error}") from error
 
 
-def _bounded(chunks: Iterable[bytes], place: str) -> bytes:
+def _read_bounded(chunks: Iterable[bytes], place: str) -> bytes:
     """Return the content. Raises ValueError for more than `MAX_KEYS_BYTES`."""
     content = b""
     for chunk in chunks:

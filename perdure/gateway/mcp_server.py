@@ -81,7 +81,7 @@ class McpDialect:
         return [Mount("/mcp", _Identified(app, gateway))]
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncIterator[None]:
         """Serve sessions while the block runs."""
         assert self._server is not None
         async with self._server.session_manager.run():
@@ -135,10 +135,10 @@ class _AgentServer:
                 return await self._wait_for(ctx, identity, params.arguments or {})
             if params.name not in self._offers:
                 expected = ", ".join([*self._offers, RESULT])
-                return said(f"There is no tool {params.name!r}: expected one of {expected}", is_error=True)
+                return text_result(f"There is no tool {params.name!r}: expected one of {expected}", is_error=True)
             found = await self._start(ctx, identity, self._offers[params.name], params)
         except Exception as error:
-            return said(str(problem_of_request(error, _request_of(ctx))), is_error=True)
+            return text_result(str(problem_of_request(error, _request_of(ctx))), is_error=True)
         if knows_tasks(ctx):
             return {"resultType": "task", **_task(found)}
         return await self._answer(ctx, found, self._gateway.patience_seconds)
@@ -167,7 +167,7 @@ class _AgentServer:
         patience = self._gateway.patience_seconds
         run, wait = arguments.get("run"), arguments.get("wait", patience)
         if not isinstance(run, str) or not isinstance(wait, int | float):
-            return said("expected `run`, a text, and `wait`, seconds", is_error=True)
+            return text_result("expected `run`, a text, and `wait`, seconds", is_error=True)
         found = await self._gateway.run(identity, run)
         return await self._answer(ctx, found, min(max(float(wait), 0.0), patience))
 
@@ -182,13 +182,13 @@ class _AgentServer:
         finally:
             telling.cancel()
             await asyncio.wait([telling])
-        waiting = [_described(each) for each in status.pending_approvals]
+        waiting = [_call_text(each) for each in status.pending_approvals]
         told: dict[str, Any] = {
             "run": found.id,
             "status": "waiting for a person" if waiting else "working",
             "next": f"call the tool {RESULT!r} with this run",
         }
-        return said(json.dumps({**told, "waiting": waiting} if waiting else told))
+        return text_result(json.dumps({**told, "waiting": waiting} if waiting else told))
 
     async def _report(self, ctx: Context, found: FoundRun) -> None:
         number, last = 0, -math.inf
@@ -287,7 +287,7 @@ def knows_tasks(ctx: Context) -> bool:
     return isinstance(capabilities, Mapping) and TASKS in (capabilities.get("extensions") or {})
 
 
-def said(text: str, *, is_error: bool = False) -> types.CallToolResult:
+def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
     """Return the result that has this text."""
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)
 
@@ -296,10 +296,10 @@ async def _result_of(found: FoundRun) -> types.CallToolResult:
     try:
         result = await found.handle.result()
     except RunError as error:
-        return said(f"{error.kind}: {error}", is_error=True)
+        return text_result(f"{error.kind}: {error}", is_error=True)
     output = result.output
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-    told = said(text)
+    told = text_result(text)
     return told if isinstance(output, str) else told.model_copy(update={"structured_content": {"output": output}})
 
 
@@ -332,7 +332,7 @@ async def _ended_task(found: FoundRun) -> dict[str, Any]:
     return {**_task(found, "completed"), "result": {**result, "resultType": "complete"}}
 
 
-def _described(pending: PendingApproval) -> str:
+def _call_text(pending: PendingApproval) -> str:
     if pending.question:
         return pending.question
     return f"{pending.name} {one_line(json.dumps(pending.arguments, ensure_ascii=False), 2000)}"
@@ -349,7 +349,7 @@ def _request_for(pending: PendingApproval) -> dict[str, Any]:
         "approved": {"type": "boolean", "title": "Approve"},
         "reason": {"type": "string", "title": "Why not"},
     }
-    return _form(f"Let the agent call {_described(pending)}?", fields, "approved")
+    return _form(f"Let the agent call {_call_text(pending)}?", fields, "approved")
 
 
 def _form(message: str, fields: dict[str, Any], required: str) -> dict[str, Any]:

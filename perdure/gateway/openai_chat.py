@@ -36,7 +36,7 @@ from .openai_wire import (
 )
 from .operations import json_body, problem_of_request
 from .problems import HttpProblem
-from .sse import event_stream, frame, paced
+from .sse import event_stream, frame, with_keepalives
 
 ORIGIN_NAME = "gateway:openai"
 """`PerdureOrigin` of runs that are started here."""
@@ -107,14 +107,14 @@ class _Completion:
             raise BadParameter("messages", "messages: expected one of the role `user`")
         task = task_of(self._request.headers, len(self._asked.messages), users[-1].text)
         if task and not (self._gateway.answers_tasks or task in NEEDS_A_MODEL):
-            return self._told(empty_answer(task))
+            return self._answer_without_run(empty_answer(task))
         run = await (self._start_task() if task else self._start_turn(users))
         found = await self._gateway.run(self._identity, run.id)
         if self._asked.stream:
             return event_stream(self._stream(found), headers={"x-perdure-run": found.id})
         return await self._whole(found)
 
-    def _told(self, text: str) -> Response:
+    def _answer_without_run(self, text: str) -> Response:
         id, usage = f"chatcmpl-{digest_of([time.time_ns(), text])[:24]}", Usage()
         if not self._asked.stream:
             return JSONResponse(self._body(id, text, usage, "stop"))
@@ -192,7 +192,7 @@ class _Completion:
         return JSONResponse(body, headers={"x-perdure-run": found.id})
 
     async def _stream(self, found: FoundRun) -> AsyncGenerator[bytes, None]:
-        async with aclosing(paced(self._frames(found))) as frames:
+        async with aclosing(with_keepalives(self._frames(found))) as frames:
             async for each in frames:
                 yield each
 

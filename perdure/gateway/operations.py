@@ -168,7 +168,7 @@ def openapi_document(operations: Iterable[Endpoint], *, title: str) -> dict[str,
     paths: dict[str, dict[str, Any]] = {}
     for each in listed:
         path = re.sub(r":path}", "}", each.path)
-        paths.setdefault(path, {})[each.method.lower()] = _described(each)
+        paths.setdefault(path, {})[each.method.lower()] = _operation_document(each)
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": __version__},
@@ -181,7 +181,7 @@ def openapi_document(operations: Iterable[Endpoint], *, title: str) -> dict[str,
     }
 
 
-def _described(operation: Endpoint) -> dict[str, Any]:
+def _operation_document(operation: Endpoint) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": _schema_of(operation.answer)}}
     if operation.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}

@@ -19,7 +19,7 @@ from ..options import RunOptions
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT, quote
 from ..protocol.session import SessionStatus
-from .gateway import FoundRun, Gateway, OfferedAgent, moment, scoped
+from .gateway import FoundRun, Gateway, OfferedAgent, moment, scoped_id
 from .operations import Endpoint, HttpCall, Nothing, openapi_document, problem_response, route_of
 from .own_types import (
     AgentView,
@@ -235,7 +235,7 @@ async def answer(call: HttpCall[Nothing, AnswerBody]) -> Nothing:
 async def fork(call: HttpCall[Nothing, ForkBody]) -> StartedRun:
     """Start a new run with the conversation of this one, as it stood before an iteration."""
     found, body = await find(call), call.body
-    forked = await found.handle.fork(body.at, steer=body.steer, id=body.id and scoped(call.identity, body.id))
+    forked = await found.handle.fork(body.at, steer=body.steer, id=body.id and scoped_id(call.identity, body.id))
     return StartedRun(id=forked.id, is_new=True)
 
 

@@ -32,7 +32,7 @@ COMMENT = b": \n\n"
 """Which readers of streams ignore."""
 
 
-async def paced(
+async def with_keepalives(
     frames: AsyncGenerator[bytes, None], *, seconds: float | None = None, farewell: Callable[[], bytes] | None = None
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames, and comments while there are none.
@@ -75,7 +75,7 @@ class Resumable:
 
     def answer(self) -> Response:
         """Return the answer that sends it."""
-        return event_stream(paced(self._frames(), seconds=STREAM_SECONDS, farewell=self._farewell))
+        return event_stream(with_keepalives(self._frames(), seconds=STREAM_SECONDS, farewell=self._farewell))
 
     async def _frames(self) -> AsyncGenerator[bytes, None]:
         try:
