@@ -29,6 +29,7 @@ from perdure.cli.many import RunSelection
 from perdure.cli.pause import go_on_many
 from perdure.client import start_run
 from perdure.client.brakes import pause_runs
+from perdure.protocol.run import GoOn
 from perdure.worker import create_worker
 from tests.support.dev_server import DevServer
 from tests.support.waiting import wait_for
@@ -156,7 +157,7 @@ async def measure(runs: int, *, patience: float = 900.0) -> Figures:
                 await asyncio.sleep(2.0)
                 calls_while_paused = calls.after(restarted)
                 released = time.monotonic()
-                assert await go_on_many(RunSelection([], Filters(agent=NAME)), {}, "benchmark") == 0
+                assert await go_on_many(RunSelection([], Filters(agent=NAME)), GoOn(by="benchmark")) == 0
                 went_on = time.monotonic() - released
                 everything = listed(client, "ExecutionStatus = 'Completed'", runs + LATER)
                 await wait_for(everything, timeout=patience, every=0.5)

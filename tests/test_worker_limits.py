@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.agents import Agent, with_others
-from perdure.client import session
+from perdure.client import RunOptions, session
 from perdure.errors import RunError
 from perdure.prompty.load import load_dict
 from perdure.testing import ScriptedModel, asks, call, says
@@ -79,7 +79,8 @@ async def test_a_child_and_a_turn_have_the_same_limits(stage: Stage, scripted: S
     [told] = [message.text for message in result.messages if message.role == "tool"]
     assert "this worker starts no command 'sh'" in told
     async with stage.worker(limits=SAFE):
-        talk = session(stage.client, child, f"talk-{uuid.uuid4()}", task_queue=stage.task_queue)
+        options = RunOptions(on_failure="fail")
+        talk = session(stage.client, child, f"talk-{uuid.uuid4()}", task_queue=stage.task_queue, options=options)
         turn = await talk.send("hello")
         with pytest.raises(RunError, match="starts no command"):
             await turn.result()

@@ -21,7 +21,7 @@ async def test_a_worker_does_the_work(cli: Cli) -> None:
     queue = f"queue-{uuid.uuid4()}"
     worker = await cli.start("worker", "--tools", "tools.py", "--task-queue", queue)
     assert "tools: look_up_age" in await worker.says("Worker on the server")
-    started = await cli("run", "ages.prompty", *PERSON, "--detach", "--task-queue", queue)
+    started = await cli("run", "ages.prompty", *PERSON, "--detach", "--task-queue", queue, "--on-failure", "fail")
     finished = await cli("result", started.stdout.strip())
     assert "No API key for 'openai'" in finished.stderr, "the worker took it up, and has no model to call"
     assert (await worker.finish(signal.SIGTERM)).code == 0

@@ -95,5 +95,6 @@ async def replay(client: Client, histories: AsyncIterator[WorkflowHistory]) -> N
         workflows=[AgentRun, Session],
         data_converter=client.data_converter,
         unsandboxed_workflow_runner=OwnWorkflowRunner(),
+        debug_mode=True,  # without the detector of deadlocks: a busy machine takes 2 s for a flood now and then
     )
     await replayer.replay_workflows(histories)
