@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from ..client import RunHandle
 from ..commands import command_line, shell_word
 from ..errors import LimitExceededError, MaxIterationsError, RunError
 from ..events import RunEvent
 from ..history.link import read_input
-from ..protocol.outcome import RunResult
+from ..protocol.outcome import RunResult, RunStatus
+from ..protocol.search_attributes import STATUS
+from ..text import one_line
 from .ask_person import Detached, Menu, asker_of, menu_on_interrupt
 from .console import answer, answers_beside_says, describe_spending, say
 from .problems import DONE, FAILED, INTERRUPTED
@@ -25,7 +28,7 @@ from .run_options import option_name
 from .server_connection import ServerConnection
 from .terminal import Terminal, open_terminal
 from .view import View
-from .worker_inside import mention_missing_worker, resume_command
+from .worker_inside import describe_run, mention_missing_worker, resume_command
 
 Shown: TypeAlias = Progress | View
 
@@ -40,6 +43,8 @@ async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None
     say(f'  go on from there: perdure run --continue {shell_word(run_id)}{more} "go on"')
 
 
+HOLD_SECONDS = 2.0
+"""How often a command that waits quietly looks whether the run is held; that costs nothing."""
 _LAST_EVENTS_SECONDS = 5.0
 """After the run has ended, the rest of its events is shown as long as the next one comes within this time."""
 
@@ -68,6 +73,7 @@ async def follow(
             mention = mention_missing_worker(server, handle.id, helps=helps, only_missing=quiet and not tells_busy)
             await stack.enter_async_context(alongside(mention))
             if quiet:
+                await stack.enter_async_context(alongside(_mention_holds(server, handle)))
                 result = await handle.result()
             else:
                 result = await _watch(handle, shown)
@@ -83,6 +89,28 @@ async def follow(
     else:
         _print_result(handle, result, shown, quiet=quiet)
     return DONE
+
+
+async def _mention_holds(server: ServerConnection, handle: RunHandle) -> None:
+    """Say whenever the run is held, which its events tell those who read them: why, and what to type."""
+    is_said = False
+    while True:
+        described = await describe_run(server.client, handle.id)
+        is_held = described is not None and described.typed_search_attributes.get(STATUS) == "held"
+        if is_held and not is_said:
+            with suppress(RPCError):  # while the server is away; it is asked again
+                is_said = _say_why_held(handle.id, await handle.status())
+        elif not is_held:
+            is_said = False
+        await asyncio.sleep(HOLD_SECONDS)
+
+
+def _say_why_held(run_id: str, status: RunStatus) -> bool:
+    """Return whether the run is held, having said why."""
+    for held in status.held:
+        say(f"Run {run_id} is held ({held.reason}): {one_line(held.why, 500)}", "strong")
+        say(f"let it go on: {command_line('go-on', held.run_id or run_id)}", "strong")
+    return bool(status.held)
 
 
 async def _shown_on(server: ServerConnection, handle: RunHandle) -> Shown:

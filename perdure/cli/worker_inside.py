@@ -67,7 +67,7 @@ async def mention_missing_worker(
     said = False
     while True:
         await asyncio.sleep(PATIENCE_SECONDS)
-        if (run := await _describe(server.client, run_id)) is None:
+        if (run := await describe_run(server.client, run_id)) is None:
             continue
         waits = has_waited(run) and not server.works
         version = pinned_version(run)
@@ -84,7 +84,7 @@ async def mention_missing_worker(
         said = waits and not (is_polled and only_missing)
 
 
-async def _describe(client: Client, run_id: str) -> WorkflowExecutionDescription | None:
+async def describe_run(client: Client, run_id: str) -> WorkflowExecutionDescription | None:
     """Return the run; None while the server does not answer."""
     try:
         return await client.get_workflow_handle(run_id).describe()

@@ -25,9 +25,12 @@ async def test_a_held_run_is_shown_and_let_go_on(cli: Cli) -> None:
     assert f"perdure go-on {run_id}" in status
     [row] = json.loads((await cli("ls", "--status", "held", "--where", f"WorkflowId = '{run_id}'", "--json")).stdout)
     assert (row["id"], row["held"], row["waiting"]) == (run_id, True, False)
+    waiting = await cli.start("result", run_id)
+    await waiting.says("is held (budget): Agent loop exceeded 1 iterations")
     refused = await cli("go-on", run_id)
     assert (refused.code, f"Type: perdure go-on {run_id} --max-iterations" in refused.stderr) == (1, True)
     let = await cli("go-on", run_id, "--max-iterations", "3", "--json")
     assert json.loads(let.stdout)["runs"] == [run_id]
+    assert (await waiting.finish()).stdout == "paid 7\n"
     finished = await run.finish()
     assert (finished.code, finished.stdout) == (0, "paid 7\n")
