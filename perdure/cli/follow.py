@@ -18,11 +18,10 @@ from ..events import RunEvent
 from ..history.link import read_input
 from ..protocol.outcome import RunResult, RunStatus
 from ..protocol.search_attributes import STATUS
-from ..text import one_line
 from .ask_person import Detached, Menu, asker_of, menu_on_interrupt
 from .console import answer, answers_beside_says, describe_spending, say
 from .problems import DONE, FAILED, INTERRUPTED
-from .progress import Progress
+from .progress import Progress, hold_lines
 from .recorded_run import read_recorded, waiting_shown
 from .run_options import option_name
 from .server_connection import ServerConnection
@@ -108,8 +107,9 @@ async def _mention_holds(server: ServerConnection, handle: RunHandle) -> None:
 def _say_why_held(run_id: str, status: RunStatus) -> bool:
     """Return whether the run is held, having said why."""
     for held in status.held:
-        say(f"Run {run_id} is held ({held.reason}): {one_line(held.why, 500)}", "strong")
-        say(f"let it go on: {command_line('go-on', held.run_id or run_id)}", "strong")
+        why, how = hold_lines(held.reason, held.why, held.run_id or run_id)
+        say(f"Run {run_id} is {why}", "strong")
+        say(how, "strong")
     return bool(status.held)
 
 

@@ -89,9 +89,15 @@ class Progress:
 
 def held_lines(event: RunEvent, run_id: str) -> tuple[str, str]:
     """Return why a run is held, and what to type in another terminal."""
-    how = command_line("go-on", event.run_id or run_id)
-    text = one_line(str(event.data["message"]), 500)
-    return f"held ({event.data['reason']}): {text}", f"let it go on, in another terminal: {how}"
+    return hold_lines(event.data["reason"], event.data["message"], event.run_id or run_id)
+
+
+def hold_lines(reason: str, why: str, run_id: str) -> tuple[str, str]:
+    """Return the same of a hold that no event has told."""
+    return (
+        f"held ({reason}): {one_line(why, 500)}",
+        f"let it go on, in another terminal: {command_line('go-on', run_id)}",
+    )
 
 
 def describe_going_on(data: Mapping[str, Any]) -> str:

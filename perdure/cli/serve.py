@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +13,7 @@ import typer
 
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
-from ..trace.environment import collector_provider
-from ..worker import create_worker, tune_process
+from ..worker import tune_process
 from ..worker_limits import OPEN, WorkerLimits
 from . import run_options as options
 from .command import execute
@@ -23,6 +22,7 @@ from .problems import UsageProblem
 from .run_options import DEFAULT_QUEUE
 from .server_connection import ServerConnection, connect_to_server
 from .user_code import UserCode, load_named, load_user_code, say_mocks
+from .worker_inside import worker_inside
 
 try:
     from ..gateway.app import gateway_app
@@ -172,7 +172,10 @@ async def _serve(
             await gateway.require_tenants()
         has_worker = server.embedded is not None or mock or bool(code.sources)
         if has_worker:
-            await stack.enter_async_context(_worker(server, code, task_queue, mock=mock))
+            tune_process()
+            limits = OPEN if server.embedded is not None else WorkerLimits.from_environment()
+            inside = worker_inside(server, task_queue=task_queue, code=code, mock=mock, limits=limits)
+            await stack.enter_async_context(inside)
         hosts = (*LOOPBACK, "[::1]") if host in LOOPBACK else ("*",)
         app = gateway_app(gateway, hosts=hosts, origins=origins)
         url = await stack.enter_async_context(serve_app(app, host, port, what="The gateway"))
@@ -180,29 +183,6 @@ async def _serve(
         if as_json:
             answer({"url": url, "agents": list(offers), "taskQueue": task_queue, "worker": has_worker})
         await asyncio.Event().wait()
-
-
-@asynccontextmanager
-async def _worker(server: ServerConnection, code: UserCode, task_queue: str, *, mock: bool) -> AsyncIterator[None]:
-    """Run a worker in this process, with the agents' own files trusted as those of `perdure run` are."""
-    tune_process()
-    limits = OPEN if server.embedded is not None else WorkerLimits.from_environment()
-    async with (
-        collector_provider(say) as traces,
-        create_worker(
-            await server.connect_again(),
-            task_queue=task_queue,
-            tools=code.tools,
-            registered_tools=not code.names_its_tools,
-            guardrails=code.guardrails,
-            compactors=code.compactors,
-            credentials=code.credentials,
-            mock=mock,
-            limits=limits,
-            tracer_provider=traces,
-        ),
-    ):
-        yield
 
 
 def _say_where(

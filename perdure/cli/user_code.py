@@ -37,6 +37,16 @@ class UserCode:
     def __bool__(self) -> bool:
         return bool(self.sources)
 
+    def for_worker(self) -> dict[str, Any]:
+        """Return the arguments of `create_worker` that are the user's code."""
+        return {
+            "tools": self.tools,
+            "registered_tools": not self.names_its_tools,
+            "guardrails": self.guardrails,
+            "compactors": self.compactors,
+            "credentials": self.credentials,
+        }
+
     def as_options(self) -> str:
         """Return the options, as text to append to a command."""
         named = [(option, source) for option, sources in self.sources.items() for source in sources]

@@ -95,7 +95,7 @@ class EventLines:
             "compaction_failed": self._failure,
             "permission_requested": under_way.await_person,
             "permission_completed": self._decision,
-            "held": self._held,
+            "held": self._hold_lines,
             "went_on": lambda event: _note(describe_going_on(event.data)),
             "done": self._end,
             "cancelled": self._end,
@@ -125,7 +125,7 @@ class EventLines:
         """Return the line of text that is not complete yet."""
         return self._flow.partial()
 
-    def _held(self, event: RunEvent) -> Iterator[Line]:
+    def _hold_lines(self, event: RunEvent) -> Iterator[Line]:
         for line in held_lines(event, self._run_id):
             yield from _note(line)
 

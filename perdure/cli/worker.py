@@ -195,12 +195,8 @@ async def _work(
         await register_search_attributes(server.client)
         running = create_worker(
             server.client,
-            tools=code.tools,
-            registered_tools=not code.names_its_tools,
-            guardrails=code.guardrails,
-            compactors=code.compactors,
-            credentials=code.credentials,
             tracer_provider=traces,
+            **code.for_worker(),
             **settings,
         )
         async with serving_health(health, running) as works, running, fresh_file(health_file, running):

@@ -14,7 +14,7 @@ from ..activities.pollers import pinned_version
 from ..client.connection import PATIENCE_SECONDS, has_waited
 from ..client.reading.watch import is_away
 from ..commands import command_line, shell_word
-from ..worker_limits import OPEN
+from ..worker_limits import OPEN, WorkerLimits
 from .console import say
 from .run_options import DEFAULT_QUEUE
 from .server_connection import CommandMemo, ServerConnection, read_memo
@@ -26,7 +26,7 @@ _UNBEGUN = 2
 
 @asynccontextmanager
 async def worker_inside(
-    server: ServerConnection, *, task_queue: str, code: UserCode, mock: bool = False
+    server: ServerConnection, *, task_queue: str, code: UserCode, mock: bool = False, limits: WorkerLimits = OPEN
 ) -> AsyncIterator[None]:
     """Run a worker in this process, with a connection of its own, while the block runs."""
     # Most commands that may run a worker don't, and it takes long to import.
@@ -39,15 +39,11 @@ async def worker_inside(
         create_worker(
             client,
             task_queue=task_queue,
-            tools=code.tools,
-            registered_tools=not code.names_its_tools,
-            guardrails=code.guardrails,
-            compactors=code.compactors,
             mock=mock,
-            credentials=code.credentials,
-            limits=OPEN,
+            limits=limits,
             graceful_shutdown_timeout=timedelta(seconds=2),
             tracer_provider=traces,
+            **code.for_worker(),
         ),
     ):
         server.works = True

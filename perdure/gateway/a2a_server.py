@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -56,7 +55,7 @@ from ..events import TERMINAL_EVENTS, RunEvent
 from ..protocol.search_attributes import SESSION, quote
 from ..redaction import get_logger
 from ..tool_calls import PendingApproval
-from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text
 from .identity import Identity, identity_of
 from .problems import HttpProblem, problem_of
 
@@ -255,7 +254,7 @@ class _Handler(RequestHandler):
                     yield _piece(found, more, is_first=not has_begun)
                     has_begun = True
                 if (status := await self._status_after(found, event)) is not None:
-                    yield TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
+                    yield TaskStatusUpdateEvent(task_id=found.id, context_id=conoutput_text(found.id), status=status)
                     return
 
     async def _status_after(self, found: FoundRun, event: RunEvent) -> TaskStatus | None:
@@ -271,7 +270,7 @@ class _Handler(RequestHandler):
         return _failure_status(found, f"{event.data['kind']}: {event.data['message']}")
 
     async def _task(self, found: FoundRun) -> Task:
-        task = Task(id=found.id, context_id=context_of(found.id))
+        task = Task(id=found.id, context_id=conoutput_text(found.id))
         if not found.has_ended:
             pending = (await found.handle.status()).pending_approvals
             working = TaskStatus(state=TaskState.TASK_STATE_WORKING)
@@ -285,16 +284,11 @@ class _Handler(RequestHandler):
             task.status.CopyFrom(TaskStatus(state=state) if state else _failure_status(found, f"{error.kind}: {error}"))
             return task
         task.status.CopyFrom(TaskStatus(state=TaskState.TASK_STATE_COMPLETED))
-        task.artifacts.append(new_text_artifact(ANSWER, text_of(result.output), artifact_id=ANSWER))
+        task.artifacts.append(new_text_artifact(ANSWER, output_text(result.output), artifact_id=ANSWER))
         return task
 
 
-def text_of(output: Any) -> str:
-    """Return an output as text."""
-    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-
-
-def context_of(run_id: str) -> str:
+def conoutput_text(run_id: str) -> str:
     """Return the session of a run; a run of none is its own context."""
     session, slash, turn = run_id.rpartition("/")
     return session if slash and turn.isdecimal() else run_id
@@ -303,12 +297,12 @@ def context_of(run_id: str) -> str:
 def _piece(found: FoundRun, text: str, *, is_first: bool) -> TaskArtifactUpdateEvent:
     artifact = new_text_artifact(ANSWER, text, artifact_id=ANSWER)
     return TaskArtifactUpdateEvent(
-        task_id=found.id, context_id=context_of(found.id), artifact=artifact, append=not is_first
+        task_id=found.id, context_id=conoutput_text(found.id), artifact=artifact, append=not is_first
     )
 
 
 def _agent_message(found: FoundRun, text: str) -> Message:
-    return new_text_message(text, context_id=context_of(found.id), task_id=found.id, role=Role.ROLE_AGENT)
+    return new_text_message(text, context_id=conoutput_text(found.id), task_id=found.id, role=Role.ROLE_AGENT)
 
 
 def _failure_status(found: FoundRun, text: str) -> TaskStatus:
@@ -322,8 +316,8 @@ def _waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> Task
         text = first.question
     else:
         text = (
-            f"May {first.name} be called with {text_of(first.arguments)}? Answer `approve`, or `deny` and why, or send "
-            f'the data {{"digest": "{first.digest}", "approved": true}}.'
+            f"May {first.name} be called with {output_text(first.arguments)}? Answer `approve`, or `deny` and why, or "
+            f'send the data {{"digest": "{first.digest}", "approved": true}}.'
         )
     return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text))
 

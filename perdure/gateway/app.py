@@ -21,8 +21,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ConfigurationError
+from ..worker.health import LIVE, READY, why_unwell
 from .gateway import Gateway
 from .openai_chat import ChatCompletions
+from .operations import problem_json
 from .own import OwnDialect
 from .problems import HttpProblem
 
@@ -73,13 +75,11 @@ def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: C
         return JSONResponse({"status": "ok"})
 
     async def ready(request: Request) -> Response:
-        try:
-            is_ready = await gateway.client.service_client.check_health()
-        except Exception as error:  # Whatever the connection raises: it does not take requests.
-            return JSONResponse({"status": "away", "why": str(error)}, status_code=503)
-        return JSONResponse({"status": "ok"} if is_ready else {"status": "away"}, status_code=200 if is_ready else 503)
+        if why := await why_unwell(gateway.client.service_client):
+            return JSONResponse({"status": "away", "why": why}, status_code=503)
+        return JSONResponse({"status": "ok"})
 
-    routes: list[BaseRoute] = [Route("/health/live", live), Route("/health/ready", ready)]
+    routes: list[BaseRoute] = [Route(LIVE, live), Route(READY, ready)]
     spoken = dialects()
     for dialect in spoken:
         routes += dialect.routes(gateway)
@@ -112,13 +112,8 @@ def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: C
 
 async def _no_such_address(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    problem = HttpProblem(error.status_code, "no_such_address", f"{request.method} {request.url.path}: {error.detail}")
-    return JSONResponse(
-        problem.body.model_dump(mode="json"),
-        status_code=error.status_code,
-        headers=error.headers,
-        media_type="application/problem+json",
-    )
+    text = f"{request.method} {request.url.path}: {error.detail}"
+    return problem_json(HttpProblem(error.status_code, "no_such_address", text, headers=error.headers))
 
 
 class _OwnPages:
@@ -134,7 +129,6 @@ class _OwnPages:
             origin = headers.get("origin")
             if origin and origin not in self._origins and urlsplit(origin).netloc != headers.get("host"):
                 refused = HttpProblem(403, "origin", f"pages of {origin!r} may not ask here: allow them by --origin")
-                body = refused.body.model_dump(mode="json")
-                await JSONResponse(body, status_code=403, media_type="application/problem+json")(scope, receive, send)
+                await problem_json(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

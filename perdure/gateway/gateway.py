@@ -294,6 +294,11 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def output_text(output: Any) -> str:
+    """Return a run's output as text: JSON, where it is none."""
+    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+
+
 def moment(time: datetime | None) -> str | None:
     """Return a time as ISO 8601; None for none."""
     return time.isoformat(timespec="milliseconds") if time else None

@@ -27,8 +27,8 @@ from ..options import RunOptions
 from ..schema import object_schema
 from ..text import one_line
 from ..tool_calls import PendingApproval
-from .gateway import FoundRun, Gateway, OfferedAgent, moment
-from .identity import Identity, identity_of
+from .gateway import FoundRun, Gateway, OfferedAgent, moment, output_text
+from .identity import Identity
 from .operations import problem_of_request, problem_response
 
 ORIGIN_NAME = "gateway:mcp"
@@ -89,7 +89,7 @@ class McpDialect:
 
 
 class _Identified:
-    """Lets in who is known, before anything of the protocol is read."""
+    """Lets in who is known, before anything of the protocol is read, and notes who it is."""
 
     def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
         self._app = app
@@ -99,7 +99,7 @@ class _Identified:
         if scope["type"] == "http":
             request = Request(scope)
             try:
-                await self._gateway.identify(request)
+                request.state.identity = await self._gateway.identify(request)
             except Exception as error:
                 await problem_response(error, request)(scope, receive, send)
                 return
@@ -129,7 +129,7 @@ class _AgentServer:
         return types.ListToolsResult(tools=[*tools, RESULT_TOOL])
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
-        identity = await self._identity(ctx)
+        identity = _identity_of(ctx)
         try:
             if params.name == RESULT and RESULT not in self._offers:
                 return await self._wait_for(ctx, identity, params.arguments or {})
@@ -205,7 +205,7 @@ class _AgentServer:
         return {"resultType": "complete", **await _task_now(found)}
 
     async def _update_task(self, ctx: Context, params: _UpdateParams) -> HandlerResult:
-        identity = await self._identity(ctx)
+        identity = _identity_of(ctx)
         found = await self._task(ctx, params.task_id)
         pending = {each.digest: each for each in (await found.handle.status()).pending_approvals}
         answered = {key: each for key, each in params.input_responses.items() if key in pending}
@@ -224,17 +224,19 @@ class _AgentServer:
 
     async def _task(self, ctx: Context, id: str) -> FoundRun:
         try:
-            return await self._gateway.run(await self._identity(ctx), id)
+            return await self._gateway.run(_identity_of(ctx), id)
         except Exception as error:
             raise _refusal(ctx, error) from error
-
-    async def _identity(self, ctx: Context) -> Identity:
-        return await identity_of(_request_of(ctx).headers, self._gateway.authenticators)
 
 
 def _request_of(ctx: Context) -> Request:
     assert isinstance(ctx.request, Request)
     return ctx.request
+
+
+def _identity_of(ctx: Context) -> Identity:
+    identity: Identity = _request_of(ctx).state.identity
+    return identity
 
 
 def _refusal(ctx: Context, error: Exception) -> MCPError:
@@ -297,10 +299,10 @@ async def _result_of(found: FoundRun) -> types.CallToolResult:
         result = await found.handle.result()
     except RunError as error:
         return text_result(f"{error.kind}: {error}", is_error=True)
-    output = result.output
-    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-    told = text_result(text)
-    return told if isinstance(output, str) else told.model_copy(update={"structured_content": {"output": output}})
+    told = text_result(output_text(result.output))
+    if isinstance(result.output, str):
+        return told
+    return told.model_copy(update={"structured_content": {"output": result.output}})
 
 
 def _task(found: FoundRun, status: str = "working") -> dict[str, Any]:

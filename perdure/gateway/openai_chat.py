@@ -20,7 +20,7 @@ from ..errors import RunError, RunNotFound
 from ..events import TERMINAL_EVENTS, RunEvent
 from ..messages import TextPart, Usage
 from ..options import RunOptions
-from .gateway import EQUAL_SECONDS, FoundRun, Gateway, OfferedAgent, digest_of
+from .gateway import EQUAL_SECONDS, FoundRun, Gateway, OfferedAgent, digest_of, output_text
 from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
 from .identity import Identity
 from .openai_wire import (
@@ -186,7 +186,7 @@ class _Completion:
             result = await found.handle.result()
         except RunError as error:
             raise HttpProblem(422, error.kind, str(error), headers={"x-perdure-run": found.id}) from error
-        text = result.output if isinstance(result.output, str) else json.dumps(result.output, ensure_ascii=False)
+        text = output_text(result.output)
         finish = "length" if result.is_incomplete else "stop"
         body = self._body(_completion_id(found), text, result.usage, finish)
         return JSONResponse(body, headers={"x-perdure-run": found.id})

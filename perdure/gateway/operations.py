@@ -16,6 +16,7 @@ from starlette.routing import Route
 from typing_extensions import TypeVar
 
 from .._version import __version__
+from ..arguments import deeper_than
 from ..redaction import get_logger
 from .gateway import Gateway
 from .identity import Identity
@@ -112,7 +113,7 @@ async def json_body(request: Request) -> Any:
         raise HttpProblem(400, "no_json", f"the body is no JSON: {str(error)[:200]}") from error
     if not isinstance(value, dict):
         raise HttpProblem(422, "invalid", f"expected a JSON object, not {type_name(value)}")
-    if is_deeper(value, MAX_DEPTH):
+    if deeper_than(value, MAX_DEPTH):
         raise HttpProblem(422, "invalid", f"the body is nested more than {MAX_DEPTH} levels deep")
     return value
 
@@ -123,24 +124,13 @@ def type_name(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def is_deeper(value: Any, depth: int) -> bool:
-    """Return whether lists and objects are nested more than so many levels deep."""
-    level: list[Any] = [value]
-    for _ in range(depth + 1):
-        level = [
-            inner
-            for each in level
-            for inner in (each.values() if isinstance(each, dict) else each)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
-            return False
-    return True
-
-
 def problem_response(error: Exception, request: Request) -> JSONResponse:
     """Return the answer to a request that has failed; what nobody has foreseen is logged, and told without words."""
-    problem = problem_of_request(error, request)
+    return problem_json(problem_of_request(error, request))
+
+
+def problem_json(problem: HttpProblem) -> JSONResponse:
+    """Return the answer that says what is wrong (RFC 9457)."""
     return JSONResponse(
         problem.body.model_dump(mode="json"),
         status_code=problem.status,

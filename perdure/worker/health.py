@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 
-from temporalio.service import RPCError
+from temporalio.service import RPCError, ServiceClient
 from temporalio.worker import Worker
 
 from ..errors import ConfigurationError
@@ -92,16 +92,17 @@ class Health:
             return "the worker starts or ends"
         async with self._asking:
             if time.monotonic() - self._answered[0] > FRESH_SECONDS:
-                self._answered = (time.monotonic(), await self._ask_server())
+                self._answered = (time.monotonic(), await why_unwell(self._worker.client.service_client))
         return self._answered[1]
 
-    async def _ask_server(self) -> str:
-        service = self._worker.client.service_client
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                is_well = await service.check_health(timeout=timedelta(seconds=PATIENCE_SECONDS))
-        except TimeoutError:
-            return "the Temporal server does not answer"
-        except RPCError as error:
-            return f"the Temporal server can't be asked: {error.status.name}"
-        return "" if is_well else "the Temporal server is not well"
+
+async def why_unwell(service: ServiceClient) -> str:
+    """Return why the Temporal server takes no requests now; "" where it does."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            is_well = await service.check_health(timeout=timedelta(seconds=PATIENCE_SECONDS))
+    except TimeoutError:
+        return "the Temporal server does not answer"
+    except RPCError as error:
+        return f"the Temporal server can't be asked: {error.status.name}"
+    return "" if is_well else "the Temporal server is not well"

@@ -39,7 +39,7 @@ async def with_slot(
         task_queue=info.task_queue,
     )
     try:
-        result = await execute() if await _taken(state, ask) else ToolResult.cancellation()
+        result = await execute() if await _take_slot(state, ask) else ToolResult.cancellation()
     except Exception:
         await _free(state, ask)
         raise
@@ -56,7 +56,8 @@ async def _free(state: RunState, ask: AskInput) -> None:
         workflow.logger.info("what gives out the slots of %s is not there: %s", ask.tool, error)
 
 
-async def _taken(state: RunState, ask: AskInput) -> bool:
+async def _take_slot(state: RunState, ask: AskInput) -> bool:
+    """Return whether the call has its slot; the run was cancelled otherwise."""
     while True:
         await workflow.execute_local_activity(
             ASK_FOR_SLOT,
