@@ -1,4 +1,7 @@
-"""From `kill -9` of a worker in the middle of a model call until another worker makes the call: default settings."""
+"""From `kill -9` of a worker in the middle of a model call until another worker makes the call: default settings.
+
+The workers have a provider's key in their environment, as those in use do, and so import its SDK before they need it.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,7 @@ async def recovery(server: Stage, after: float) -> float:
 
 
 async def main(kills: int) -> None:
+    os.environ.setdefault("OPENAI_API_KEY", "not-sent-to-other-hosts")
     async with stage() as server:
         # A call beats after 2.7 s: kills before, between and after beats.
         seconds = sorted([await recovery(server, random.uniform(0.5, 10.0)) for _ in range(kills)])

@@ -26,6 +26,8 @@ from ...workflows.agent_run import AgentRun
 
 QUERY_SECONDS = 2.0
 """When no worker has answered within these seconds, the reader replays the history instead."""
+LOOK_SECONDS = 0.2
+"""A query that takes longer may never be answered by its link: the reader looks whether that has closed."""
 _NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.CANCELLED)
 
 Answer = TypeVar("Answer")
@@ -205,7 +207,7 @@ class RunLog:
         """Ask the workflow for what is new; False when no worker answered in time."""
         self._has_asked = True
         while True:
-            page = await ask(self._chain.handle(link.run_id), EVENTS, self.last_seq, answer=EventPage)
+            page = await self._ask_while_open(link)
             if page is None:
                 return False
             self._take(page)
@@ -218,6 +220,22 @@ class RunLog:
             if not await self._chain.is_running(link.run_id):
                 self.events.append(end)
         return True
+
+    async def _ask_while_open(self, link: RecordedLink) -> EventPage | None:
+        """Ask for the next page; None when no worker answers in time, or when the link closes meanwhile.
+
+        A query that meets the end of its link is held up by the server for a second or so.
+        """
+        asking = asyncio.create_task(ask(self._chain.handle(link.run_id), EVENTS, self.last_seq, answer=EventPage))
+        pause = LOOK_SECONDS
+        try:
+            while not (await asyncio.wait([asking], timeout=pause))[0]:
+                if not await self._chain.is_running(link.run_id):
+                    return None
+                pause *= 2
+            return asking.result()
+        finally:
+            asking.cancel()
 
     async def _replay(self, link: RecordedLink) -> RecordedLink:
         """Read what is new by replaying the link's history as it is now; returns the link as it is now."""
