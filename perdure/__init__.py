@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .client.tokens import CancellationToken as CancellationToken
     from .client.tokens import Steering as Steering
     from .errors import ApprovalError as ApprovalError
+    from .errors import CompletionError as CompletionError
     from .errors import ConfigurationError as ConfigurationError
     from .errors import ExecuteError as ExecuteError
     from .errors import GoOnError as GoOnError
@@ -83,8 +84,8 @@ else:
             ".client.invoke": "invoke_agent invoke_agent_async",
             ".client.run_input": "run_input",
             ".client.tokens": "CancellationToken Steering",
-            ".errors": "ApprovalError ConfigurationError ExecuteError GoOnError GuardrailError InvokerError"
-            " LimitExceededError LoadError MaxIterationsError ModelError OutputError"
+            ".errors": "ApprovalError CompletionError ConfigurationError ExecuteError GoOnError GuardrailError"
+            " InvokerError LimitExceededError LoadError MaxIterationsError ModelError OutputError"
             " PayloadTooLargeError PromptyWarning RenderError RunCancelled RunError RunNotFound"
             " SessionError ToolArgumentError ToolNotRegisteredError UnknownCallError"
             " UnsupportedMediaError",

@@ -12,6 +12,7 @@ Exception
 ├── ApprovalError                     a decision about a waiting tool call was not accepted
 ├── RunNotFound                       there is no run of that id, or it has ended where only an open one will do
 ├── GoOnError                         a held run was not let go on; `kind` says why
+├── CompletionError                   a tool call was not finished with a token; `kind` says why
 ├── UnknownCallError (LookupError)    the run has no result of such a tool call
 ├── SessionError                      a session did not take a message; `kind` says why
 └── RunError                          a run ended without a result
@@ -284,6 +285,19 @@ class GoOnError(Exception):
 
     `kind` says why: `not_held`; `options` that can't change, or have no such value; a `budget` that would be used up
     still; `ended` run; `unconfirmed` by any worker; `unreadable`, or `crowded` by what else has come.
+    """
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class CompletionError(Exception):
+    """A tool call that waits for another system was not finished; an unconfirmed completion may still arrive.
+
+    `kind` says why: `unknown` token, or what is none; `completed` before in another way, as the text says; `ended`
+    without being finished; `early`, before its tool has returned; `too_large` result; `unconfirmed` by any worker;
+    `unreadable`, or `crowded` by what else has come.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:

@@ -189,6 +189,15 @@ DENIED = "denied"
 CANCELLED_TEXT = "[cancelled]"
 
 
+class Postponed(Exchanged):
+    """Says of a call that its tool has returned, and that another system finishes it (`ToolContext.later`)."""
+
+    mark: str
+    """By which the run recognises the call's token; nobody learns the token from it."""
+    seconds: float | None = None
+    """How long the call waits; None for ever."""
+
+
 class ToolResult(BaseModel):
     """What one tool call returned, successful or not (§6.1)."""
 
@@ -203,6 +212,8 @@ class ToolResult(BaseModel):
     """How many bytes of text there were, where `parts` have fewer of them; None where they have all."""
     outcome_unknown: bool = Field(default=False, alias="outcomeUnknown", exclude_if=operator.not_)
     """Whether the call may have taken effect although this is no success: then only an idempotent one is repeated."""
+    later: Postponed | None = Field(default=None, exclude_if=operator.not_)
+    """Set while this is no result yet, because another system finishes the call."""
 
     @property
     def text(self) -> str:

@@ -27,6 +27,7 @@ from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import to_result
 from ..trace_ids import TraceIds
+from .call_secrets import call_secret
 from .credentials import CredentialError, Credentials
 from .failures import (
     FREE_STARTS,
@@ -185,7 +186,7 @@ class ToolActivities:
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
         """Activities to register, beside `any_tool`."""
-        return [self.run_tool, *(self.activity_named(name) for name in self._toolbox.names)]
+        return [self.run_tool, finish_call, *(self.activity_named(name) for name in self._toolbox.names)]
 
     @property
     def any_tool(self) -> Callable[..., Any]:
@@ -323,6 +324,19 @@ class ToolActivities:
         return recordable(redactor().value(result), most)
 
 
+@activity.defn(name=activities.FINISH_CALL)
+async def finish_call(input: activities.FinishInput) -> ToolResult:
+    """Make a result of what another system has finished a call with: as large as a tool's, without secrets."""
+    with typed_failures():
+        completion, most = input.completion, result_limits(input.request)
+        if completion.error is None:
+            result = to_result(completion.value, most)
+        else:
+            text = f"Error: Tool '{input.request.name}' failed: {completion.error}"
+            result = to_result(ToolResult.failure(text, kind="error"), most)
+        return recordable(redactor().value(result), most)
+
+
 def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: Any) -> ToolContext:
     """Return what the tool may know; `heard` is what it has only while it is executed and heard."""
     request, info = input.request, activity.info()
@@ -337,6 +351,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
         handed_on=asked_from_anywhere(),
         kept_results=run_results(),
         max_result=run.options.max_result,
+        secret=partial(call_secret, *current_link(), request.iteration, request.index, input.earlier),
         **heard,
     )
 

@@ -55,6 +55,7 @@ GROUPS = {
         Entry("approve", "decide", "Let a waiting tool call be executed."),
         Entry("deny", "decide", "Refuse a waiting tool call."),
         Entry("answer", "decide", "Answer a question of a run's model."),
+        Entry("complete", "complete", "Finish a tool call that waits for another system."),
         Entry("steer", "control", "Send a message to a run, or to many: steer --agent NAME TEXT."),
         Entry("cancel", "control", "Cancel a run, or many."),
         Entry("pause", "pause", "Keep runs from making a further model or tool call."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..commands import command_line
 from ..errors import (
     ApprovalError,
+    CompletionError,
     ConfigurationError,
     GoOnError,
     InvokerError,
@@ -55,6 +56,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     UnknownCallError: FAILED,
     SessionError: FAILED,
     GoOnError: FAILED,
+    CompletionError: FAILED,
 }
 
 

@@ -81,6 +81,12 @@ async def _status(id: str, as_json: bool) -> None:
         answer(f"the model call is made again at {until}, after {found.held_up.kind}: {found.held_up.why}")
     if found.waits_for_rate:
         answer(f"the next model call waits for a permit: calls of {found.waits_for_rate} have a rate")
+    for awaited in found.awaited:
+        call, run = (
+            describe_call(awaited.name, awaited.arguments),
+            f" of run {awaited.run_id}" if awaited.run_id else "",
+        )
+        answer(f"{call}{run} waits for another system {times(awaited.model_dump())}: perdure complete TOKEN RESULT")
     for pending in found.pending_approvals:
         call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
         named = (pending.run_id or run_id, pending.call_id, pending.digest)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .brakes import brakes_in_force as brakes_in_force
     from .brakes import pause_runs as pause_runs
     from .brakes import release_runs as release_runs
+    from .completing import complete_call as complete_call
     from .connection import connect as connect
     from .handle import RunHandle as RunHandle
     from .reading.actions import RunActions as RunActions
@@ -34,6 +35,7 @@ else:
             "..protocol.outcome": "RunResult RunStatus",
             "..tool_calls": "PendingApproval",
             ".brakes": "brakes_in_force pause_runs release_runs",
+            ".completing": "complete_call",
             ".connection": "connect",
             ".handle": "RunHandle",
             ".reading.actions": "RunActions",

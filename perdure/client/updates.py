@@ -21,7 +21,7 @@ from ..arguments import deeper_than
 from ..errors import ApprovalError, GoOnError
 from ..history.chain import Chain
 from ..payloads.failures import require_sendable
-from ..protocol.names import APPROVAL, GO_ON, GO_ON_REFUSED, NOT_TAKEN, REFUSED, STATUS
+from ..protocol.names import APPROVAL, COMPLETION_REFUSED, GO_ON, GO_ON_REFUSED, NOT_TAKEN, REFUSED, STATUS
 from ..protocol.outcome import RunStatus
 from ..protocol.run import CallApproval, GoOn, OtherModel
 from ..redaction import redactor
@@ -49,7 +49,7 @@ _PASSING = (
 _BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
 """The SDK's error type for an update whose history has ended before the update did."""
 
-_REFUSALS = (REFUSED, NOT_TAKEN, GO_ON_REFUSED)
+_REFUSALS = (REFUSED, NOT_TAKEN, GO_ON_REFUSED, COMPLETION_REFUSED)
 T = TypeVar("T")
 Link = WorkflowHandle[Any, Any]
 

@@ -19,7 +19,7 @@ from .._version import __version__
 from ..arguments import deeper_than
 from ..redaction import get_logger
 from .gateway import Gateway
-from .identity import Identity
+from .identity import ANYBODY, Identity
 from .problems import HttpProblem, ProblemBody, faults_in, problem_of
 
 logger = get_logger("perdure.gateway")
@@ -66,6 +66,8 @@ class Endpoint:
     answer: Any = Nothing
     """A model, or `list[model]`; the form of what `handle` returns."""
     status: int = 200
+    is_open: bool = False
+    """Whether who has what the path names may ask without saying who it is; `HttpCall.identity` is `ANYBODY` then."""
     streams: bool = False
     """Whether it answers with server-sent events to those who accept them."""
     problems: tuple[int, ...] = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503)
@@ -76,7 +78,8 @@ def route_of(operation: Endpoint, gateway: Gateway) -> Route:
 
     async def answer(request: Request) -> Response:
         try:
-            identity = await gateway.identify(request)
+            is_unnamed = operation.is_open and "authorization" not in request.headers
+            identity = ANYBODY if is_unnamed else await gateway.identify(request)
             path = dict(request.path_params)
             query = operation.query.model_validate(dict(request.query_params))
             body = operation.body.model_validate(await json_body(request)) if operation.body is not Nothing else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -11,21 +12,24 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from temporalio.client import WorkflowExecution
 
-from ..client import RunHandle
+from ..client import RunHandle, complete_call
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
+from ..later import read_token
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT, quote
 from ..protocol.session import SessionStatus
 from .gateway import FoundRun, Gateway, OfferedAgent, moment, scoped_id
+from .identity import ANYBODY
 from .operations import Endpoint, HttpCall, Nothing, openapi_document, problem_response, route_of
 from .own_types import (
     AgentView,
     AnswerBody,
     ApproveBody,
     CancelBody,
+    CompleteBody,
     DenyBody,
     EventsQuery,
     EventView,
@@ -258,6 +262,17 @@ async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
     return [each for found in await asyncio.gather(*map(ask, runs)) for each in found]
 
 
+async def complete(call: HttpCall[Nothing, CompleteBody]) -> Nothing:
+    """Finish a tool call that waits for another system, which its token names; no other proof is needed."""
+    token, identity, body = call.path["token"], call.identity, call.body
+    if identity.tenant is not None:
+        with suppress(ValueError):
+            await call.gateway.run(identity, read_token(token).run_id)  # of another tenant: there is none
+    by = None if identity is ANYBODY else identity.name
+    await complete_call(call.gateway.client, token, body.result, error=body.error, by=by)
+    return Nothing()
+
+
 async def say(call: HttpCall[Nothing, SayBody]) -> TakenMessage:
     """Say something in a session, which begins with it if there is none of that id."""
     body = call.body
@@ -337,6 +352,7 @@ OPERATIONS = (
     _operation("POST", f"{_RUN}/fork", fork, StartedRun, body=ForkBody, status=201),
     _operation("GET", _RUN, show_run, RunView),
     _operation("GET", "/approvals", list_approvals, list[Waiting], query=LimitQuery),
+    _operation("POST", "/calls/{token}", complete, body=CompleteBody, is_open=True),
     _operation("GET", "/sessions", list_sessions, list[SessionView], query=LimitQuery),
     _operation("POST", f"{_SESSION}/messages", say, TakenMessage, body=SayBody),
     _operation("GET", f"{_SESSION}/messages", show_session_messages, list[Message]),

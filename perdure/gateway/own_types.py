@@ -201,6 +201,15 @@ class LimitQuery(BaseModel):
     limit: int = Field(default=50, ge=1, le=1000)
 
 
+class CompleteBody(CamelCase):
+    """What finishes a tool call: a result, or an error."""
+
+    result: Any = None
+    """Any JSON value, as the tool would return it."""
+    error: str | None = None
+    """Why there is none; the model is told."""
+
+
 class WaitQuery(BaseModel):
     """How long to wait."""
 

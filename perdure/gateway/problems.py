@@ -10,6 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..errors import (
     ApprovalError,
+    CompletionError,
     ConfigurationError,
     PayloadTooLargeError,
     RunError,
@@ -49,6 +50,8 @@ class ProblemBody(BaseModel):
 
 
 _APPROVAL_STATUS = {"unknown": 404, "decided": 409, "stale": 409, "arguments": 422, "denied": 403, "unconfirmed": 503}
+_COMPLETION_STATUS = {"unknown": 404, "too_large": 413, "unreadable": 422}
+_TRY_AGAIN = ("early", "crowded", "unconfirmed")
 _SESSION_STATUS = {"busy": 409, "closing": 409, "refused": 409, "ended": 409, "unconfirmed": 503}
 _RPC_STATUS = {RPCStatusCode.NOT_FOUND: 404, RPCStatusCode.RESOURCE_EXHAUSTED: 429}
 
@@ -62,6 +65,10 @@ def problem_of(error: Exception) -> HttpProblem | None:
             return HttpProblem(404, "not_found", str(error))
         case ApprovalError():
             return HttpProblem(_APPROVAL_STATUS.get(error.kind, 409), f"approval_{error.kind}", str(error))
+        case CompletionError(kind=kind) if kind in _TRY_AGAIN:
+            return HttpProblem(503, f"call_{kind}", str(error), headers={"Retry-After": "5"})
+        case CompletionError(kind=kind):
+            return HttpProblem(_COMPLETION_STATUS.get(kind, 409), f"call_{kind}", str(error))
         case SessionError():
             return HttpProblem(_SESSION_STATUS.get(error.kind, 409), f"session_{error.kind}", str(error))
         case PayloadTooLargeError():

@@ -109,17 +109,23 @@ def call_key(step: RecordedActivity | RecordedChild, workflow_id: str) -> tuple[
     return (int(found[1]), int(found[2])) if found else None
 
 
+def answers_call(activity: RecordedActivity) -> bool:
+    """Return whether the activity's result may be that of a tool call."""
+    return activity.is_tool or activity.type == activities.FINISH_CALL
+
+
 def executed_by(step: RecordedActivity | RecordedChild) -> ExecutedBy:
     """Return who executes a tool call that is recorded so."""
     if isinstance(step, RecordedChild):
         return "agent" if step.type == names.WORKFLOW else "other"
-    return "local" if step.is_local else "tool" if step.is_tool else "other"
+    return "local" if step.is_local else "tool" if answers_call(step) else "other"
 
 
 async def decoded_result(
     client: Client, by: ExecutedBy, payloads: Sequence[Payload], to_result: ToResult
 ) -> ToolResult | None:
-    """Return the result of a call; None for an activity that has prepared a run only. Raises like `decode`."""
+    """Return the result of a call; None for an activity that has prepared a run only, or whose call another system
+    finishes. Raises like `decode`."""
     match by:
         case "agent":
             return to_result((await decode(client, payloads, RunOutput)).output)
@@ -127,7 +133,7 @@ async def decoded_result(
             return to_result(await decode(client, payloads, object) if payloads else "")
         case _:
             prepared = await decode(client, payloads, PreparedRun)
-            if prepared.messages is not None:
+            if prepared.messages is not None or prepared.later is not None:
                 return None
             return ToolResult.model_validate(prepared.model_dump(exclude={"messages", "inputs"}))
 
@@ -157,7 +163,7 @@ class _Round:
 
     async def add(self, client: Client, workflow_id: str, step: RecordedActivity | RecordedChild) -> None:
         """Take an activity or a child, if it executes a call of this round. Raises like `decode`."""
-        if isinstance(step, RecordedActivity) and step.is_tool:
+        if isinstance(step, RecordedActivity) and answers_call(step):
             if step.is_local:
                 self._local += [step] if step.result is not None else []
             elif (request := (await step.input_fields(client)).request) and request.iteration == self.iteration:
@@ -197,7 +203,8 @@ async def _execution(
 ) -> Execution:
     """Combine the executions of one call: the last one counts."""
     last = steps[-1]
-    execution = Execution(executed_by(last), last.times, arguments, last.result, count=len(steps))
+    count = sum(not isinstance(step, RecordedActivity) or step.type != activities.FINISH_CALL for step in steps)
+    execution = Execution(executed_by(last), last.times, arguments, last.result, count=count)
     execution.times.scheduled = steps[0].times.scheduled
     if isinstance(last, RecordedChild):
         execution.run = (last.id, last.run_id)

@@ -12,7 +12,7 @@ from ..errors import UnknownCallError
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
 from ..tool_results import CallPlace, choose
-from .calls import ToResult, call_key, decoded_result, executed_by
+from .calls import ToResult, answers_call, call_key, decoded_result, executed_by
 from .events import RecordedActivity, RecordedChild, RecordedWork, decode
 
 
@@ -44,12 +44,20 @@ async def read_result(
             break  # older than what the namespace keeps
         answers = await _answers(client, workflow_id, RecordedWork(history), ignored)
         known += answers
+        answer = None
         with suppress(UnknownCallError):
             answer = answers[choose(answers, call_id, iteration)]
+        if answer is not None:
             result = await decoded_result(client, executed_by(answer), answer.result or (), to_result)
+            if result is None and await _is_awaited(client, answer):
+                raise UnknownCallError(f"the tool call {call_id!r} has no result yet: another system finishes it")
             return ToolResult(parts=[]) if result is None else result
         current = history[0].workflow_execution_started_event_attributes.continued_execution_run_id
     raise UnknownCallError(_text(known, call_id, iteration))
+
+
+async def _is_awaited(client: Client, answer: RecordedActivity | RecordedChild) -> bool:
+    return executed_by(answer) == "tool" and (await decode(client, answer.result or (), ToolResult)).later is not None
 
 
 def _text(known: Iterable[CallPlace], call_id: str, iteration: int | None) -> str:
@@ -71,7 +79,7 @@ async def _answers(
     for step in work.executions:
         if step.result is None or (isinstance(step, RecordedActivity) and step.is_local):
             continue
-        if isinstance(step, RecordedActivity) and step.is_tool:
+        if isinstance(step, RecordedActivity) and answers_call(step):
             request = (await step.input_fields(client)).request
             # Where a child executes the call, the activity has prepared it.
             if request and (request.iteration, request.index) not in children:

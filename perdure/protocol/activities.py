@@ -12,6 +12,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from ..agents import Agent, Model, RecordedModel
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
+from ..later import Completion
 from ..messages import Exchanged, JsonObject, Message, ToolResult
 from ..tool_calls import ToolRequest
 from .outcome import HeldUp
@@ -23,6 +24,8 @@ END_RESPONSE = "perdure.end_response"
 RUN_TOOL = "perdure.run_tool"
 TOOL_PREFIX = "perdure.tool."
 """Before a tool's name: the type of the activity that executes this tool alone."""
+FINISH_CALL = "perdure.finish_call"
+"""Makes the result of a call of what another system has finished it with."""
 JUDGE = "perdure.judge"
 COMPACT = "perdure.compact"
 RECORD = "perdure.record"
@@ -190,6 +193,13 @@ class ToolInput(Exchanged):
     retries_left: int = Field(default=0, exclude_if=operator.not_)
     """How often it is executed again, should it fail."""
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
+
+
+class FinishInput(Exchanged):
+    """What another system has finished a tool call with."""
+
+    request: ToolRequest
+    completion: Completion
 
 
 class PieceInput(Exchanged):

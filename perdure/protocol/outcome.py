@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 
 from ..conversation import ConversationRef
 from ..event_data import HoldReason
+from ..later import AwaitedCall
 from ..messages import Exchanged, Message, Usage
 from ..tool_calls import PendingApproval
 from .inventory import Missing
@@ -139,6 +140,8 @@ class RunStatus(Exchanged):
     """Set while a model call waits to be made again."""
     held: list[Held] = Field(default=[], exclude_if=operator.not_)
     """Why the run is held, or runs that it has called; several of its tool calls may be, at the same time."""
+    awaited: list[AwaitedCall] = Field(default=[], exclude_if=operator.not_)
+    """The tool calls that other systems are to finish."""
 
 
 T = TypeVar("T", default=Any)

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from ..agents import RecordedAgent, RecordedAgents
 from ..conversation import Conversation, ConversationRef
+from ..later import CompletedCall
 from ..loop.state import LoopState
 from ..messages import Exchanged, JsonObject, Message
 from ..options import RunOptions
@@ -132,6 +133,8 @@ class Carried(Exchanged):
     """Messages that the run has not read yet."""
     decided: list[DecidedCall] = []
     """What persons have decided of late, so that a repetition is known for one."""
+    completed: list[CompletedCall] = Field(default=[], exclude_if=operator.not_)
+    """The calls that other systems have finished of late, likewise."""
     conversation: CarriedConversation | None = None
     """Set if `RunInput.messages` does not hold the conversation."""
     shown: Shown = Shown()

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..later import Later
 from ..messages import Message
+from ..options import MAX_SECONDS
 from ..redaction import get_logger, redact
 from ..text import bounded_text
 from ..tool_calls import ToolProgress
@@ -74,6 +76,8 @@ class ToolContext:
     """The conversation's last messages before the call, if the tool's declaration asks for any (`context`)."""
     traceparent: str = ""
     """The call's span as a W3C `traceparent`, for services that go on with the trace; "" outside a worker."""
+    secret: Callable[[], str] | None = field(default=None, repr=False)
+    """Gives the secret of the call's token, the same for each attempt; None where there is nobody to finish a call."""
     resources: Mapping[type, Any] = field(default_factory=dict, repr=False)
     """What `resource` gives, by type; an exception for one that can't be opened."""
 
@@ -90,6 +94,19 @@ class ToolContext:
             raise found
         opened: T = found
         return opened
+
+    def later(self, timeout: float | None = None) -> Later:
+        """Return the token with which another system finishes this call: return it, and the call waits for that.
+
+        It is a text, for that system alone: whoever has it can give the call its result, once (`perdure docs later`).
+        The call waits for `timeout` seconds, or for ever, over restarts, and takes no worker's place. Raises ValueError
+        for a time-out that is none, and RuntimeError in a run without a server.
+        """
+        if timeout is not None and not 0 < _number("timeout", timeout) <= MAX_SECONDS:
+            raise ValueError(f"timeout is {timeout!r}, expected seconds, more than 0 and at most {MAX_SECONDS}")
+        if self.secret is None:
+            raise RuntimeError("context.later() needs a run on a Temporal server: nobody could finish this call")
+        return Later.of(self.run_id, self.secret(), timeout)
 
     @property
     def logger(self) -> _Adapter:

@@ -94,6 +94,8 @@ class Job(BaseModel):
     context: JsonObject
     """The fields of the `ToolContext` that are plain values."""
     conversation: list[Message]
+    secret: str
+    """Of the token that `ToolContext.later` gives; "" for none."""
     text_bytes: int
     media_bytes: int
 
@@ -146,6 +148,7 @@ def isolated_call(
             hidden=list(hidden),
             context={name: getattr(context, name) for name in _PLAIN},
             conversation=list(context.conversation),
+            secret=context.secret() if context.secret else "",
             text_bytes=limits.text_bytes,
             media_bytes=limits.media_bytes,
         )

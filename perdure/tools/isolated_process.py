@@ -53,6 +53,7 @@ class _Worker:
         return ToolContext(
             **self.job.context,
             conversation=self.job.conversation,
+            secret=(lambda: self.job.secret) if self.job.secret else None,
             heartbeat=lambda *details: self.tell(ProcessMessage(heartbeat=list(details))),
             report=lambda progress: self.tell(ProcessMessage(progress=progress)),
             is_cancelled=self.is_cancelled,

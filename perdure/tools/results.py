@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from ..later import Later
 from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
 from ..redaction import get_logger
 from ..text import cut_middle, utf8_bytes, valid_text
@@ -44,11 +45,16 @@ MOST_PER_CHARACTER = 4
 def to_result(value: Any, limits: SizeLimits) -> ToolResult:
     """Result for a returned value: strings and message parts as they are, structures as JSON, bytes as a file.
 
-    A ToolResult stays one, within the limits; a PreparedRun is no result yet. Raises ValueError for what JSON can't
+    A ToolResult stays one, within the limits; a PreparedRun is no result yet, nor is what `ToolContext.later` gives.
+    Raises ValueError for what JSON can't
     hold or a part can't be, and other exceptions for parts whose fields were given values of other types.
     """
     if isinstance(value, PreparedRun):
         return value
+    if isinstance(value, Later):
+        # The text is for a workflow that does not know such calls.
+        text = "Error: another system was to finish this call, for which this run can't wait"
+        return ToolResult(parts=[TextPart(value=text)], later=value.postponed)
     if isinstance(value, str):
         part = TextPart(value=value)
         if len(part.value) * MOST_PER_CHARACTER <= limits.text_bytes and valid_text(part.value) == part.value:
@@ -69,6 +75,7 @@ def _bounded_copy(result: ToolResult, limits: SizeLimits) -> ToolResult:
         duration_ms=result.duration_ms,
         size=max(size, result.size or 0) if size > limits.text_bytes else result.size,
         outcome_unknown=result.outcome_unknown,
+        later=result.later,
     )
     # Fields that were assigned after validation may hold anything: what can't be read back must not be recorded.
     return ToolResult.model_validate_json(bounded.model_dump_json(by_alias=True, warnings=False))

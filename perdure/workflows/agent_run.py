@@ -26,6 +26,7 @@ from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
 from ..protocol.tool_limit import Slot
 from ..text import MAX_TEXT_BYTES, bounded_text
 from .approvals import Approvals, dropped_if_refused, read_decision
+from .awaited import read_completion
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
 from .holding import read_go_on
@@ -137,7 +138,7 @@ class AgentRun:
     - activities and timers: what the loop does in the world (`TemporalEffects`).
     - signals: steering messages, and approvals of tool calls. They wait in the `RunState` until the loop asks for them.
     - updates: an approval again, which is answered at once: accepted, or refused and why (`Approvals`); and `go_on`,
-      which is a signal, too, and lets a held run go on (`Holds`).
+      which is a signal, too, and lets a held run go on (`Holds`); `complete` finishes a tool call (`AwaitedCalls`).
     - cancellation: sets a flag in the `RunState`, which the loop checks.
     - continue-as-new: between iterations (`ContinueAsNew`).
     - queries: the run's status, and its events.
@@ -316,6 +317,19 @@ class AgentRun:
     @go_on.validator
     def _require_held(self, *arguments: Any) -> None:
         self.state.holds.require_possible(read_go_on(arguments, self._received))
+
+    @workflow.update(
+        name=names.COMPLETE,
+        description="Finish a tool call that waits for another system.",
+        unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
+    )
+    async def complete(self, *arguments: Any) -> None:
+        self.state.approvals.updates += 1
+        self.state.awaited.complete(read_completion(arguments, self._received))
+
+    @complete.validator
+    def _require_awaited(self, *arguments: Any) -> None:
+        self.state.awaited.require_acceptable(read_completion(arguments, self._received))
 
     @workflow.query(name=names.STATUS, description="Where the run stands.")
     def status(self) -> RunStatus:

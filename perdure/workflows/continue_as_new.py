@@ -112,6 +112,7 @@ class ContinueAsNew:
             last_seq=self.state.events.last_seq,
             steering=list(self.state.steering),
             decided=self.state.approvals.decided,
+            completed=self.state.awaited.completed,
             conversation=recorded,
             shown=self.state.shown_state,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,

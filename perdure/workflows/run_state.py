@@ -26,6 +26,7 @@ from ..protocol.outcome import HeldUp, RunStatus
 from ..protocol.run import GoOn, RunInput, Shown
 from ..tool_calls import ToolRequest, ToolSpec
 from .approvals import Approvals
+from .awaited import AwaitedCalls
 from .holding import Holds
 from .iteration_table import IterationTable
 from .logging import is_held, is_let_go_on
@@ -88,6 +89,8 @@ class RunState:
         self.unread = 0
         """How many steering messages are in the conversation that no model call was sent."""
         self.approvals = Approvals(carried.decided if carried else (), max_updates=max_updates)
+        self.awaited = AwaitedCalls(carried.completed if carried else ())
+        """The tool calls that other systems finish."""
         self.person_decided = 0
         """The last iteration in which a person has decided."""
         self.holds = Holds(self.options, self.loop)
@@ -208,6 +211,7 @@ class RunState:
             waits_for_rate=self.waits_for_rate,
             held_up=self.held_up,
             held=list(self.holds.held),
+            awaited=self.awaited.waiting,
         )
 
     @property

@@ -10,8 +10,9 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
+from ..event_data import StatusData
 from ..loop.limits import Allowance, ChildEnd
-from ..messages import ToolResult
+from ..messages import Postponed, ToolResult
 from ..protocol import activities
 from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
 from . import logging as log_lines
@@ -22,6 +23,7 @@ from .offers import Offers
 from .policies import (
     LOST_WORKER_RETRIES,
     MARGIN,
+    MOMENTARY_RETRIES,
     NO_RETRY,
     OFFERED_RETRIES,
     SUSPECT_RETRIES,
@@ -29,7 +31,7 @@ from .policies import (
 )
 from .run_state import DelegatedCall, RunState
 from .slots import on_tool_queue, with_slot
-from .ui import call_summary
+from .ui import about_call, call_summary
 from .waiting import give_up, wait_until, wait_until_done
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -89,9 +91,50 @@ class ToolRuns:
 
     async def _execute(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
         execute = partial(self._execute_now, request, spec, earlier)
-        if not spec.limit:
-            return await execute()
-        return await with_slot(self._state, spec, request, earlier, execute)
+        self._state.awaited.executing += 1
+        try:
+            result = await (with_slot(self._state, spec, request, earlier, execute) if spec.limit else execute())
+        finally:
+            self._state.awaited.executing -= 1
+        return result if result.later is None else await self._finished_elsewhere(request, result.later)
+
+    async def _finished_elsewhere(self, request: ToolRequest, postponed: Postponed) -> ToolResult:
+        """Wait, in no worker, until another system finishes the call, and return the result."""
+        state = self._state
+        call = state.awaited.open(request, postponed)
+        text = f"Tool {request.name!r} has returned: another system finishes its call"
+        state.emit("status", StatusData(message=text), call_id=request.call_id)
+        ends = [end for end in (state.deadline, call.shown.deadline) if end is not None]
+        await wait_until(
+            lambda: state.cancelled or call.completion is not None,
+            max(0.0, min(ends) - workflow.time()) if ends else None,
+            about_call("fails if no system has finished", request.name, request.arguments),
+        )
+        if call.completion is not None:
+            state.awaited.close(call, "")
+            return await self._finish(activities.FinishInput(request=request, completion=call.completion))
+        if state.cancelled:
+            state.awaited.close(call, "the run was cancelled")
+            return ToolResult.cancellation()
+        is_late = min(ends) == call.shown.deadline
+        over = f"within {postponed.seconds:g} seconds" if is_late else "in the time of the run (max_seconds)"
+        state.awaited.close(call, f"no system had finished it {over}")
+        text = f"Error: Tool '{request.name}' failed: no system has finished the call {over}"
+        return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
+
+    async def _finish(self, input: activities.FinishInput) -> ToolResult:
+        handle = workflow.start_activity(
+            activities.FINISH_CALL,
+            input,
+            result_type=ToolResult,
+            start_to_close_timeout=MARGIN,
+            retry_policy=MOMENTARY_RETRIES,
+            summary=call_summary(input.request),
+        )
+        try:
+            return await self._wait_within_grace(handle)
+        except ActivityError as error:
+            return failed_result(input.request.name, error, MARGIN.total_seconds())
 
     async def _execute_now(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
         timeout = spec.timeout or self._options.tool_timeout

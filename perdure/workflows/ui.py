@@ -136,6 +136,10 @@ def _state_lines(state: RunState) -> list[str]:
         what = ", ".join(map(code, missing.what[:MAX_SHOWN]))
         queue = code(missing.task_queue)
         lines.append(f"- **waits for a worker** of the task queue {queue} that has {what}, {_since(missing.since)}")
+    for call in state.awaited.waiting[:MAX_SHOWN]:
+        shown = code(call_text(call.name, call.arguments), 200)
+        until = "" if call.deadline is None else f", until {_date(call.deadline)}"
+        lines.append(f"- **another system finishes** {shown}, awaited {_since(call.since)}{until}")
     for held in state.holds.held[:MAX_SHOWN]:
         how = code(command_line("go-on", run_id), 400)
         lines.append(f"- **is held** ({held.reason}) {_since(held.since)}: {code(held.why, 300)}. Type {how}")

@@ -84,3 +84,9 @@ def tell(context: ToolContext) -> list[object]:
 def query(database: Database) -> str:
     """Ask the database."""
     return str(database)
+
+
+@tool(isolated=True)
+def order_later(context: ToolContext) -> str:
+    """Hand the call to another system."""
+    return context.later()

@@ -16,11 +16,11 @@ from temporalio.client import Client
 
 from ...errors import ConfigurationError
 from ...payloads.converter import converter_from_environment
-from ...private_files import make_private, make_private_folder
+from ...private_files import data_folder, make_private, make_private_folder
 from ..connection import connect_locally
 from .guard import GRACE_SECONDS
 from .launch import ensure_guard, launch, running_server
-from .state import FileLock, ServerState, data_folder, is_locked
+from .state import FileLock, ServerState, is_locked
 
 VARIABLE = "PERDURE_RETENTION_DAYS"
 DEFAULT_DAYS = 365

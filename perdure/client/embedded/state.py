@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ValidationError
 
 from ...errors import ConfigurationError
+from ...private_files import data_folder
 
 Mode = Literal["shared", "exclusive"]
 
@@ -90,16 +91,6 @@ def is_locked(path: Path) -> bool:
         return True
     probe.release()
     return False
-
-
-def data_folder() -> Path:
-    """`PERDURE_HOME`, else the platform's folder for a user's application data; it may not exist yet."""
-    if home := os.environ.get("PERDURE_HOME"):
-        return Path(home).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "perdure"
-    base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "perdure"
 
 
 _PROCESSES = Path("/proc")

@@ -284,15 +284,24 @@ async def status_with_children(handle: Readable, status: RunStatus) -> RunStatus
         for run, of in zip(status.children, found, strict=True)
         for each in of.held
     ]
-    if not (waiting or held):
+    awaited = [
+        each.model_copy(update={"run_id": each.run_id or run})
+        for run, of in zip(status.children, found, strict=True)
+        for each in of.awaited
+    ]
+    if not (waiting or held or awaited):
         return status
     shown = status.status
     if held and shown in ("running", "waiting_for_approval"):
         shown = "held"
     elif waiting and shown == "running":
         shown = "waiting_for_approval"
-    all_waiting = [*status.pending_approvals, *waiting]
-    return status.model_copy(update={"status": shown, "pending_approvals": all_waiting, "held": [*status.held, *held]})
+    together = {
+        "pending_approvals": [*status.pending_approvals, *waiting],
+        "held": [*status.held, *held],
+        "awaited": [*status.awaited, *awaited],
+    }
+    return status.model_copy(update={"status": shown, **together})
 
 
 async def _status_of(handle: Readable) -> RunStatus:

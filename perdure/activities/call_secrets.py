@@ -1,0 +1,66 @@
+"""The secrets of the tokens with which other systems finish tool calls: never recorded, the same for each attempt."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from base64 import urlsafe_b64encode
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from ..errors import ConfigurationError
+from ..private_files import data_folder, make_private_folder, write_private
+from ..redaction import get_logger
+
+VARIABLE = "PERDURE_CALL_KEY"
+"""The key from which the workers derive the secrets; without it, each machine has its own."""
+MIN_KEY_CHARS = 32
+SECRET_BYTES = 24
+_log = get_logger("perdure.tools")
+
+
+def call_secret(*place: object) -> str:
+    """Return the secret of the token of one execution of a call, by its place, for any worker that has the key.
+
+    Raises `ConfigurationError` for a key that is too short.
+    """
+    text = "\0".join(map(str, place))
+    digest = hmac.digest(_key(os.environ.get(VARIABLE, "")), text.encode(errors="replace"), "sha256")
+    return urlsafe_b64encode(digest[:SECRET_BYTES]).decode()
+
+
+@cache
+def _key(given: str) -> bytes:
+    if given:
+        if len(given) < MIN_KEY_CHARS:
+            raise ConfigurationError(
+                f"{VARIABLE} has {len(given)} characters, expected at least {MIN_KEY_CHARS}: "
+                "`openssl rand -hex 32` prints one"
+            )
+        return given.encode()
+    try:
+        return _key_in(data_folder() / "call.key").encode()
+    except OSError as error:
+        _log.warning(
+            "No key for the tokens of tool calls can be kept (%s): a call that is executed again after its worker was "
+            "lost gets another token. Set %s for all workers",
+            error,
+            VARIABLE,
+        )
+        return secrets.token_bytes(32)
+
+
+def _key_in(file: Path) -> str:
+    """Return the key in the file, which is made if it is not there; two processes make one. Raises OSError."""
+    if not file.exists():
+        make_private_folder(file.parent)
+        new = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+        write_private(new, secrets.token_hex(32))
+        try:
+            with suppress(FileExistsError):
+                os.link(new, file)
+        finally:
+            new.unlink()
+    return file.read_text(encoding="utf-8")

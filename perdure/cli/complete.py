@@ -1,0 +1,53 @@
+"""`perdure complete`: finish a tool call that waits for another system."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ..client import complete_call
+from ..later import read_token
+from . import run_options as options
+from .ask_person import this_user
+from .command import execute
+from .console import answer, say
+from .problems import UsageProblem
+from .server_connection import connect_to_server
+
+STDIN = "-"
+
+
+def complete(
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="What context.later() has given the tool.")],
+    result: Annotated[
+        str | None, typer.Argument(metavar="[RESULT]", help="The result, as the model reads it; - reads it from stdin.")
+    ] = None,
+    error: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="There is no result, and this is why; the model reads it.")
+    ] = None,
+    by: options.By = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Finish a tool call that waits for another system.
+
+    The tool has given the token away (perdure docs later). A call is finished once: the same again changes nothing.
+    """
+    execute(_complete(token, _given(result, error), error, by, as_json))
+
+
+def _given(result: str | None, error: str | None) -> str | None:
+    """Return the result, from stdin if need be. Raises `UsageProblem` unless there is either a result or an error."""
+    if (result is None) == (error is None):
+        raise UsageProblem("expected either RESULT or --error TEXT: a call is finished with one of them")
+    return sys.stdin.read() if result == STDIN else result
+
+
+async def _complete(token: str, result: str | None, error: str | None, by: str | None, as_json: bool) -> None:
+    async with connect_to_server() as server:
+        await complete_call(server.client, token, result, error=error, by=by or this_user())
+        run_id = read_token(token).run_id
+        say(f"The call of run {run_id} is finished")
+        if as_json:
+            answer({"id": run_id, "action": "complete"})

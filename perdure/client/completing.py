@@ -1,0 +1,125 @@
+"""Finishes a tool call that waits for another system, by its token."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..arguments import deeper_than
+from ..errors import CompletionError, RunNotFound
+from ..history.chain import Chain
+from ..history.events import RecordedWork, decode
+from ..later import Completion, read_token
+from ..payloads.converter import with_converter
+from ..payloads.failures import require_sendable
+from ..protocol.names import COMPLETE, COMPLETION_REFUSED
+from ..redaction import redactor
+from ..text import one_line, valid_json, valid_text
+from .updates import MAX_LEVELS, Link, NoAnswer, RunUpdate, refusal_kind, refusal_text
+
+EARLY_SECONDS = 0.5
+"""Before a completion is sent again whose tool has not returned yet."""
+UNKNOWN = "no tool call waits for this token: it is not one, or the call's run has ended"
+"""The same for both: who guesses does not learn which runs there are."""
+
+
+async def complete_call(
+    client: Client, token: str, result: Any = None, *, error: str | None = None, by: str | None = None
+) -> None:
+    """Finish the tool call for which `context.later()` has given the token, with a result or with an error.
+
+    The result is any JSON value, of the size that a tool's result may have; the model is told the text of an error.
+    `by` says who finishes it. A call is finished once: the same completion once more succeeds and changes nothing.
+
+    Raises `CompletionError` when the call is not finished by it, ValueError for both a result and an error,
+    `PayloadTooLargeError` for what does not fit into one message to Temporal, and `RPCError`.
+    """
+    if result is not None and error is not None:
+        raise ValueError("a tool call is finished with a result or with an error, not with both")
+    if deeper_than(result, MAX_LEVELS):
+        raise CompletionError(f"the result is nested more than {MAX_LEVELS} levels deep", kind="too_large")
+    try:
+        run_id, proof = read_token(token)
+    except ValueError as none:
+        raise CompletionError(str(none), kind="unknown") from none
+    completion = Completion(
+        proof=proof,
+        value=valid_json(result),
+        error=error if error is None else valid_text(error),
+        by=by and valid_text(by),
+    )
+    completion = redactor().value(completion)
+    client = with_converter(client)
+    await require_sendable(client, completion, "The result of the tool call", lambda: "Give less")
+    chain = Chain(client, run_id, is_of_run=True)
+    try:
+        await _CallCompletion(chain, completion).send()
+    except RunNotFound:
+        raise CompletionError(UNKNOWN, kind="unknown") from None
+    except RPCError as problem:
+        if problem.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
+            raise
+        raise CompletionError(UNKNOWN, kind="unknown") from None
+    except _HasEnded as ended:
+        await _require_completed(chain, completion, str(ended))
+
+
+class _HasEnded(Exception):
+    """The run is over."""
+
+
+class _CallCompletion(RunUpdate):
+    """One completion. `send` raises `CompletionError`, and `_HasEnded` for a run that is over."""
+
+    def __init__(self, chain: Chain, completion: Completion) -> None:
+        super().__init__(chain)
+        self._completion = completion
+        self._id = uuid.uuid4().hex
+        self._early = ""
+
+    async def _request(self, link: Link) -> None:
+        await link.execute_update(COMPLETE, self._completion, id=self._id)
+
+    async def _read_refusal(self, cause: BaseException, link: Link) -> None:
+        kind, text = refusal_kind(cause, COMPLETION_REFUSED) or "unreadable", refusal_text(cause)
+        if kind == "repeated":
+            return
+        if kind == "early":
+            self._early = text
+            await asyncio.sleep(EARLY_SECONDS)
+            raise NoAnswer from cause
+        raise CompletionError(text, kind=kind) from cause
+
+    def _ended_error(self, text: str) -> Exception:
+        return _HasEnded(text)
+
+    async def _unconfirmed_error(self) -> CompletionError:
+        if self._early:
+            return CompletionError(self._early, kind="early")
+        silence = self._silence((await self._chain.describe()).task_queue)
+        return CompletionError(
+            f"that the tool call is finished is unconfirmed, because {silence}. The server may still deliver it: start "
+            "a worker, and send the same completion again",
+            kind="unconfirmed",
+        )
+
+
+async def _require_completed(chain: Chain, completion: Completion, ended: str) -> None:
+    """Raises `CompletionError` unless the last link of the run, which is over, was sent the same completion."""
+    link = await chain.describe()
+    history = chain.handle(link.run_id).fetch_history_events()
+    work = RecordedWork([event async for event in history])
+    for update in reversed([each for each in work.updates if each.type == COMPLETE]):
+        first = await decode(chain.client, update.input, Completion)
+        if first.proof != completion.proof:
+            continue
+        if (first.value, first.error) == (completion.value, completion.error):
+            return
+        how = "a result" if first.error is None else f"the error {one_line(first.error, 200)!r}"
+        by = f" by {one_line(first.by)}" if first.by else ""
+        raise CompletionError(f"the tool call was finished{by} with {how} before, and {ended}", kind="completed")
+    raise CompletionError(UNKNOWN, kind="unknown")

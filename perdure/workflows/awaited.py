@@ -1,0 +1,137 @@
+"""The tool calls that other systems finish: they wait here, in no worker, until one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+from pydantic_core import to_json
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from ..arguments import deeper_than
+from ..later import AwaitedCall, CompletedCall, Completion, mark_of
+from ..messages import Postponed
+from ..payloads.failures import size_of
+from ..protocol.names import COMPLETION_REFUSED
+from ..text import one_line
+from ..tool_calls import ToolRequest
+from .history_size import MAX_HISTORY_BYTES
+from .received import Received
+
+REMEMBERED = 50
+"""So many calls are known that do not wait any longer."""
+MAX_LEVELS = 100
+"""Of nesting, in a result."""
+LARGE_BYTES = 64 * 1024
+"""A result may be larger while the history has room for it: it is recorded three times."""
+SHOWN_CHARS = 200
+"""Of what finished a call, where a second completion is told of it."""
+
+
+def completion_refusal(kind: str, text: str) -> ApplicationError:
+    """Return the error of an update that does not finish a call."""
+    return ApplicationError(text, {"kind": kind}, type=COMPLETION_REFUSED, non_retryable=True)
+
+
+def read_completion(arguments: Sequence[Any], received: Received) -> Completion:
+    """Return the one value that an update should have. Raises a refusal for anything else."""
+    arguments = received.read_update(arguments, completion_refusal)
+    try:
+        (value,) = arguments
+        return Completion.model_validate(value)
+    except ValueError:
+        raise completion_refusal("unreadable", "expected one object with proof, and value or error") from None
+
+
+class OpenCall:
+    """A call that waits, and what finishes it once that has come."""
+
+    def __init__(self, request: ToolRequest, postponed: Postponed) -> None:
+        now = workflow.time()
+        self.mark = postponed.mark
+        self.shown = AwaitedCall(
+            call_id=request.call_id,
+            name=request.name,
+            arguments=request.arguments,
+            iteration=request.iteration,
+            since=now,
+            deadline=None if postponed.seconds is None else now + postponed.seconds,
+        )
+        self.completion: Completion | None = None
+
+
+class AwaitedCalls:
+    """Opened by tools, finished by updates; each is finished once."""
+
+    def __init__(self, completed: Sequence[CompletedCall] = ()) -> None:
+        self.completed = list(completed)
+        """Those that do not wait any longer."""
+        self.executing = 0
+        """How many executions of tools have not ended, of which each may have given a token away."""
+        self._open: list[OpenCall] = []
+
+    @property
+    def waiting(self) -> list[AwaitedCall]:
+        """Calls that wait at this moment."""
+        return [call.shown for call in self._open if call.completion is None]
+
+    def open(self, request: ToolRequest, postponed: Postponed) -> OpenCall:
+        """Note that a call waits."""
+        call = OpenCall(request, postponed)
+        self._open.append(call)
+        return call
+
+    def close(self, call: OpenCall, why: str) -> None:
+        """Note that the call does not wait any longer, for that reason where it was not completed."""
+        self._open.remove(call)
+        if call.completion is None:
+            text = f"its tool call {call.shown.call_id!r} does not wait any longer: {why}"
+            self._remember(CompletedCall(mark=call.mark, account=text))
+
+    def complete(self, completion: Completion) -> None:
+        """Finish the call. Raises as `require_acceptable` does."""
+        call = self.require_acceptable(completion)
+        call.completion = completion
+        account = f"tool call {call.shown.call_id!r} was finished {_account(completion)}"
+        self._remember(CompletedCall(mark=call.mark, digest=digest_of(completion), account=account))
+
+    def require_acceptable(self, completion: Completion) -> OpenCall:
+        """Return the call that waits for it. Raises a refusal: `repeated` where the same has finished it before."""
+        mark = mark_of(completion.proof)
+        if past := next((each for each in reversed(self.completed) if each.mark == mark), None):
+            if past.digest and past.digest == digest_of(completion):
+                raise completion_refusal("repeated", past.account)
+            raise completion_refusal("completed" if past.digest else "ended", past.account)
+        call = next((each for each in self._open if each.mark == mark), None)
+        if call is None and self.executing:
+            text = "the tool that has given this token has not returned yet: send the completion again in a moment"
+            raise completion_refusal("early", text)
+        if call is None:
+            raise completion_refusal("unknown", "no tool call waits for this token")
+        if deeper_than(completion.value, MAX_LEVELS):
+            raise completion_refusal("too_large", f"the result is nested more than {MAX_LEVELS} levels deep")
+        size, history = size_of(completion), workflow.info().get_current_history_size()
+        if size > LARGE_BYTES and history + 3 * size > MAX_HISTORY_BYTES:
+            text = f"the result takes {size:,} bytes, and the run's history {history:,} already: give less"
+            raise completion_refusal("too_large", text)
+        return call
+
+    def _remember(self, call: CompletedCall) -> None:
+        self.completed = [*self.completed, call][-REMEMBERED:]
+
+
+def digest_of(completion: Completion) -> str:
+    """Return what is equal for equal completions, whoever sends them."""
+    return blake2b(to_json([completion.value, completion.error]), digest_size=8).hexdigest()
+
+
+def _account(completion: Completion) -> str:
+    by = f" by {one_line(completion.by)}" if completion.by else ""
+    at = datetime.fromtimestamp(workflow.time(), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if completion.error is not None:
+        return f"at {at}{by} with the error {one_line(completion.error, SHOWN_CHARS)!r}"
+    text = completion.value if isinstance(completion.value, str) else to_json(completion.value).decode()
+    return f"at {at}{by} with the result {one_line(text, SHOWN_CHARS)!r}"
