@@ -1,4 +1,4 @@
-# An image for workers: perdure, and your agents and tools in /app. Builds wherever pip finds its packages.
+# An image for workers and gateways: perdure, and your agents and tools in /app. Builds wherever pip finds its packages.
 FROM python:3.12-slim AS build
 # All extras but `local`, the embedded server. Fewer make a smaller image: docker build --build-arg EXTRAS=mcp,s3 .
 ARG EXTRAS=a2a,azure,encryption,gcs,mcp,openapi,otlp,prices,s3,serve
@@ -18,7 +18,7 @@ WORKDIR /app
 USER perdure
 # `docker stop` sends SIGTERM: the worker takes no new work and waits for running tools (--grace).
 STOPSIGNAL SIGTERM
-# Metrics, where --metrics-address says so.
-EXPOSE 9464
+# Metrics, where --metrics-address says so; `perdure serve`, with that as the entry point.
+EXPOSE 9464 8400
 ENTRYPOINT ["perdure", "worker"]
 CMD ["--tools", "examples/code_reader/tools.py"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,21 +14,24 @@ import typer
 
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
+from ..providers.rates import parsed_rates
 from ..worker import tune_process
 from ..worker_limits import OPEN, WorkerLimits
 from . import run_options as options
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
-from .run_options import DEFAULT_QUEUE
+from .run_options import DEFAULT_QUEUE, endpoint
 from .server_connection import ServerConnection, connect_to_server
 from .user_code import UserCode, load_named, load_user_code, say_mocks
+from .worker import stdin_closed
 from .worker_inside import worker_inside
 
 try:
     from ..gateway.app import gateway_app
     from ..gateway.gateway import Gateway, OfferedAgent, offers_of
     from ..gateway.identity import Authenticator, Function, OpenId, OpenIdSettings, TokenFile
+    from ..gateway.limits import USUAL_LIMITS, Limits
     from ..payloads.codec_server.app import serve as serve_app
 except ImportError as error:
     raise ConfigurationError(
@@ -72,8 +76,17 @@ def serve(
     open_to_all: Annotated[
         bool, typer.Option("--open", help="Ask nobody who they are, at an address that others reach.")
     ] = False,
-    origin: Annotated[
+    allow_origin: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="Pages of this origin may ask, from a browser.")
+    ] = None,
+    max_request_bytes: Annotated[int, typer.Option(min=1024, help="The size of a request.")] = USUAL_LIMITS.max_bytes,
+    max_open: Annotated[
+        int, typer.Option(min=1, help="Requests and streams of this process at a time.")
+    ] = USUAL_LIMITS.max_open,
+    max_open_each: Annotated[int, typer.Option(min=1, help="The same of each client.")] = USUAL_LIMITS.max_open_each,
+    rate: Annotated[
+        str | None,
+        typer.Option(metavar="N/s", help="Requests of each client at this process: 20/s, 300/min. Default: no limit."),
     ] = None,
     answer_tasks: Annotated[
         bool,
@@ -86,9 +99,12 @@ def serve(
         int | None,
         typer.Option(metavar="N", min=0, help="Stream a text that may precede tool calls, from N characters on."),
     ] = None,
+    metrics_port: options.MetricsPort = None,
+    metrics_address: options.MetricsAddress = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
+    ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
 ) -> None:
     """Serve agents over HTTP until Ctrl-C: OpenAI's, MCP's and A2A's protocols, and perdure's own.
 
@@ -105,10 +121,42 @@ def serve(
         ).settings(),
     )
     _require_protected(host, is_open=not known and not open_to_all)
+    limits = Limits(max_request_bytes, max_open, max_open_each, _rate(rate))
+    metrics = endpoint(metrics_port, metrics_address, "metrics")
     chosen = {"answers_tasks": answer_tasks, "cancels_tasks": cancel_tasks, "stream_after": stream_after}
     say_mocks(honoured=mock)
-    work = _serve(offers, code, known, task_queue, (host, port), origin or (), chosen, mock=mock, as_json=as_json)
-    execute(work, is_service=True)
+    work = _serve(
+        offers,
+        code,
+        known,
+        task_queue,
+        _Place(host, port, allow_origin or (), limits),
+        chosen,
+        mock=mock,
+        as_json=as_json,
+        end=stdin_closed if ends_with_stdin else asyncio.Event().wait,
+    )
+    execute(work, is_service=True, metrics=metrics)
+
+
+def _rate(text: str | None) -> float | None:
+    """Return requests per second. Raises `UsageProblem`."""
+    try:
+        return None if text is None else parsed_rates([f"each client={text}"])["each client"]
+    except ConfigurationError as error:
+        raise UsageProblem(
+            f"--rate {text!r}: expected a number above 0 for a second or a minute: 20/s, 300/min"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where it listens, and what it takes there."""
+
+    host: str
+    port: int
+    origins: Sequence[str]
+    limits: Limits
 
 
 def _require_protected(host: str, *, is_open: bool) -> None:
@@ -156,14 +204,13 @@ async def _serve(
     code: UserCode,
     authenticators: Sequence[Authenticator],
     task_queue: str,
-    address: tuple[str, int],
-    origins: Sequence[str],
+    place: _Place,
     chosen: dict[str, Any],
     *,
     mock: bool,
     as_json: bool,
+    end: Callable[[], Awaitable[object]],
 ) -> None:
-    host, port = address
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(connect_to_server())
         await register_search_attributes(server.client)
@@ -176,13 +223,13 @@ async def _serve(
             limits = OPEN if server.embedded is not None else WorkerLimits.from_environment()
             inside = worker_inside(server, task_queue=task_queue, code=code, mock=mock, limits=limits)
             await stack.enter_async_context(inside)
-        hosts = (*LOOPBACK, "[::1]") if host in LOOPBACK else ("*",)
-        app = gateway_app(gateway, hosts=hosts, origins=origins)
-        url = await stack.enter_async_context(serve_app(app, host, port, what="The gateway"))
+        hosts = (*LOOPBACK, "[::1]") if place.host in LOOPBACK else ("*",)
+        app = gateway_app(gateway, hosts=hosts, origins=place.origins, limits=place.limits)
+        url = await stack.enter_async_context(serve_app(app, place.host, place.port, what="The gateway"))
         _say_where(url, server, offers, is_open=not authenticators, has_worker=has_worker, task_queue=task_queue)
         if as_json:
             answer({"url": url, "agents": list(offers), "taskQueue": task_queue, "worker": has_worker})
-        await asyncio.Event().wait()
+        await end()
 
 
 def _say_where(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from ..client.connection import Registration, set_up_namespace, type_name
 from ..client.embedded.server import LocalServer
@@ -56,6 +59,11 @@ def dev(
     prompt_root: options.PromptRoot = None,
     mock: options.Mock = False,
     watch: options.Watch = None,
+    serve: Annotated[
+        list[Path] | None,
+        typer.Option("--serve", metavar="AGENT.prompty", help="Serve this agent over HTTP too: perdure docs gateway."),
+    ] = None,
+    serve_port: Annotated[int, typer.Option(help="The port of that gateway; 0 is any free one.")] = 8400,
     port: options.Port = None,
     ui_port: options.UiPort = None,
     metrics_port: options.MetricsPort = None,
@@ -66,22 +74,28 @@ def dev(
 ) -> None:
     """Run the server, its UI and a reloading worker until Ctrl-C.
 
-    The server is the embedded one. The worker restarts when a file in a watched folder changes.
+    The server is the embedded one. The worker restarts when a file in a watched folder changes. With --serve there is a
+    gateway, too, which restarts with it.
     """
     named = named_code(tools, guardrails, compactor, credentials)
     metrics = endpoint(metrics_port, metrics_address, "metrics")
     command = worker_arguments(named, task_queue, prompt_root, grace=5.0, metrics=metrics, mock=mock)
-    execute(_develop(command, watch or [Path.cwd()], port, ui_port, as_json), is_service=True)
+    commands = [command, _serving(serve, serve_port, task_queue)] if serve else [command]
+    execute(_develop(commands, watch or [Path.cwd()], port, ui_port, as_json), is_service=True)
+
+
+def _serving(agents: Sequence[Path], port: int, task_queue: str) -> list[str]:
+    return ["serve", *map(str, agents), "--port", str(port), "--task-queue", task_queue]
 
 
 async def _develop(
-    command: list[str], folders: list[Path], port: int | None, ui_port: int | None, as_json: bool
+    commands: list[list[str]], folders: list[Path], port: int | None, ui_port: int | None, as_json: bool
 ) -> None:
     async with LocalServer(port=port, ui_port=ui_port) as server:
         say_where(server, as_json=as_json)
         async with codec_for_ui(server):
             say("run an agent in another terminal: perdure run AGENT.prompty    stop: Ctrl-C")
-            await supervise(command, folders, {"TEMPORAL_ADDRESS": server.address, **OPEN.as_environment()})
+            await supervise(commands, folders, {"TEMPORAL_ADDRESS": server.address, **OPEN.as_environment()})
 
 
 def setup(as_json: options.AsJson = False) -> None:

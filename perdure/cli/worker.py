@@ -150,10 +150,10 @@ def worker(
         command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock) + others
         command += ["--metrics-by-tenant"] if metrics_by_tenant else []
         command += ["--on-failure", on_failure] if on_failure else []
-        execute(supervise(command, watch or [Path.cwd()], limits.as_environment()), is_service=True)
+        execute(supervise([command], watch or [Path.cwd()], limits.as_environment()), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
-    end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
+    end = stdin_closed if ends_with_stdin else asyncio.Event().wait
     say_mocks(honoured=mock)
     settings = dict(
         task_queue=task_queue,
@@ -222,7 +222,7 @@ def _rate_line(rates: dict[str, float]) -> str:
     return f", model calls: {each}" if rates else ""
 
 
-async def _stdin_closed() -> None:
+async def stdin_closed() -> None:
     """Return when the process at the other end of stdin is gone."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -267,35 +267,45 @@ def worker_arguments(
 
 
 async def supervise(
-    arguments: Sequence[str], folders: Sequence[Path], environment: Mapping[str, str] | None = None
+    commands: Sequence[Sequence[str]], folders: Sequence[Path], environment: Mapping[str, str] | None = None
 ) -> None:
-    """Keep a worker process running until cancelled; after a change it ends gracefully, then a new one starts."""
+    """Keep the processes of these commands running until cancelled; after a change they end, then new ones start."""
     from watchfiles import awatch
 
-    worker = WorkerProcess(arguments, environment or {})
-    await worker.start()
+    processes = [CommandProcess(command, environment or {}) for command in commands]
+    names = " and ".join(each.name for each in processes)
     try:
+        await asyncio.gather(*(each.start() for each in processes))
         async for changes in awatch(*folders, step=100, debounce=400):
             changed = sorted({Path(path).name for _, path in changes if path.endswith(_WATCHED_SUFFIXES)})
             if changed:
-                say(f"{', '.join(changed)} changed: restarting the worker", "faint")
-                await worker.end()
-                await worker.start()
+                say(f"{', '.join(changed)} changed: restarting the {names}", "faint")
+                await asyncio.gather(*(each.restart() for each in processes))
     finally:
-        await worker.end()
+        await asyncio.gather(*(each.end() for each in processes))
 
 
-class WorkerProcess:
-    """`perdure worker` in a process of its own."""
+_NAMES = {"worker": "worker", "serve": "gateway"}
+
+
+class CommandProcess:
+    """`perdure worker` or `perdure serve` in a process of its own."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.name = _NAMES[arguments[0]]
         self._arguments = arguments
         self._environment = environment
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def restart(self) -> None:
+        """End the process, and start it again."""
+        await self.end()
+        await self.start()
 
     async def start(self) -> None:
-        """Start the process, in a session of its own: Ctrl-C reaches this process only, which then ends the worker.
+        """Start the process, in a session of its own: Ctrl-C reaches this process only, which then ends that one.
 
-        When this process is killed, the pipe to the worker's stdin closes, and the worker ends too.
+        When this process is killed, the pipe to the other one's stdin closes, and it ends too.
         """
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -304,10 +314,12 @@ class WorkerProcess:
             env={**os.environ, **self._environment},
             start_new_session=True,
         )
-        self._mention = asyncio.create_task(self._mention_end())
+        self._mention = asyncio.create_task(self._mention_end(self._process))
 
     async def end(self) -> None:
-        """End the process: SIGTERM, then SIGKILL. Does nothing when it has ended by itself."""
+        """End the process: SIGTERM, then SIGKILL. Does nothing when it has ended by itself, or has not begun."""
+        if self._process is None:
+            return
         self._mention.cancel()
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
@@ -317,6 +329,6 @@ class WorkerProcess:
             self._process.kill()
             await self._process.wait()
 
-    async def _mention_end(self) -> None:
-        code = await self._process.wait()
-        say(f"The worker ended (exit code {code}). It starts again when a watched file changes.", "bad")
+    async def _mention_end(self, process: asyncio.subprocess.Process) -> None:
+        code = await process.wait()
+        say(f"The {self.name} ended (exit code {code}). It starts again when a watched file changes.", "bad")

@@ -57,6 +57,7 @@ from ..redaction import get_logger
 from ..tool_calls import PendingApproval
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text
 from .identity import Identity, identity_of
+from .operations import json_rpc_refusal
 from .problems import HttpProblem, problem_of
 
 logger = get_logger("perdure.gateway")
@@ -81,6 +82,10 @@ class A2aDialect:
             paths += ["/.well-known/agent-card.json"] if len(gateway.offers) == 1 else []
             routes += [Route(path, _card_answer(offer, base, is_open=not gateway.authenticators)) for path in paths]
         return routes
+
+    def refusal(self, problem: HttpProblem) -> Response:
+        """Return the answer to a request that is refused before it is read."""
+        return json_rpc_refusal(problem)
 
 
 def _card_answer(offer: OfferedAgent, base: str, *, is_open: bool) -> Any:

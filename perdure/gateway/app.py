@@ -17,12 +17,16 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ConfigurationError
 from ..worker.health import LIVE, READY, why_unwell
 from .gateway import Gateway
+from .kaos import KaosDialect
+from .limits import USUAL_LIMITS, Limits, RequestLimiter
+from .metrics import Meters
+from .octopus import OctopusDialect
 from .openai_chat import ChatCompletions
 from .operations import problem_json
 from .own import OwnDialect
@@ -35,7 +39,8 @@ ENTRY_POINT_GROUP = "perdure.dialects"
 class Dialect(Protocol):
     """One protocol that programs speak.
 
-    One with a method `lifespan()`, an async context manager, is in it while requests are taken.
+    One with a method `lifespan()`, an async context manager, is in it while requests are taken. One with a method
+    `refusal(problem)`, which returns the answer to a request that is too large or too much, has it in its own form.
     """
 
     name: str
@@ -46,7 +51,7 @@ class Dialect(Protocol):
 
 def dialects() -> list[Dialect]:
     """Return perdure's own dialects and those of installed packages. Raises `ConfigurationError` for a broken one."""
-    found: list[Dialect] = [OwnDialect(), ChatCompletions()]
+    found: list[Dialect] = [OwnDialect(), ChatCompletions(), KaosDialect(), OctopusDialect()]
     if find_spec("mcp"):
         from .mcp_server import McpDialect  # of an extra of its own
 
@@ -65,10 +70,17 @@ def dialects() -> list[Dialect]:
     return found
 
 
-def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: Collection[str] = ()) -> Starlette:
+def gateway_app(
+    gateway: Gateway,
+    *,
+    hosts: Collection[str] = ("*",),
+    origins: Collection[str] = (),
+    limits: Limits = USUAL_LIMITS,
+) -> Starlette:
     """Return the application.
 
-    `hosts` are the names by which it may be called; pages of `origins` may ask from a browser, and no others.
+    `hosts` are the names by which it may be called; pages of `origins` may ask from a browser, and no others. `limits`
+    hold for this process.
     """
 
     async def live(request: Request) -> Response:
@@ -80,9 +92,13 @@ def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: C
         return JSONResponse({"status": "ok"})
 
     routes: list[BaseRoute] = [Route(LIVE, live), Route(READY, ready)]
-    spoken = dialects()
+    spoken, meters = dialects(), Meters(gateway.client)
+    limiter = RequestLimiter(limits, meters)
     for dialect in spoken:
-        routes += dialect.routes(gateway)
+        for route in dialect.routes(gateway):
+            if isinstance(route, Route | Mount):
+                route.app = limiter.guarding(route.app, dialect.name, getattr(dialect, "refusal", problem_json))
+            routes.append(route)
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
         Middleware(_OwnPages, origins=frozenset(origins)),
@@ -94,13 +110,14 @@ def gateway_app(gateway: Gateway, *, hosts: Collection[str] = ("*",), origins: C
                 allow_origins=list(origins),
                 allow_methods=["GET", "POST", "DELETE"],
                 allow_headers=["*"],
-                expose_headers=["Location"],
+                expose_headers=["Location", "Content-Location", "Retry-After", "x-perdure-run"],
             )
         )
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(meters.measuring(lambda: gateway.watching.runs))
             for each in spoken:
                 if begin := getattr(each, "lifespan", None):
                     await stack.enter_async_context(begin())
@@ -128,7 +145,9 @@ class _OwnPages:
             headers = Headers(scope=scope)
             origin = headers.get("origin")
             if origin and origin not in self._origins and urlsplit(origin).netloc != headers.get("host"):
-                refused = HttpProblem(403, "origin", f"pages of {origin!r} may not ask here: allow them by --origin")
+                refused = HttpProblem(
+                    403, "origin", f"pages of {origin!r} may not ask here: allow them by --allow-origin"
+                )
                 await problem_json(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

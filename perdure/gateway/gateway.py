@@ -247,6 +247,7 @@ class Gateway:
             offer.agent if offer else None,
             id,
             task_queue=self.task_queue,
+            options=RunOptions(stream=True),
             tenant=identity.tenant,
             user=identity.name,
         )

@@ -24,8 +24,8 @@ _TASKS = {
 _COMPACTION = "Summarize the conversation history that will be compacted"
 _PLAIN = {
     "Your task is to reflect the speaker's likely facial expression": "emoji",
-    "Provide a concise, 5-word-or-less title for the conversation": "title",
-    "Analyze this conversation and provide:": "title",
+    "Provide a concise, 5-word-or-less title for the conversation": "plain_title",
+    "Analyze this conversation and provide:": "plain_title",
 }
 """Texts of front ends without the mark, and of LibreChat."""
 NEEDS_A_MODEL = frozenset({"compaction"})

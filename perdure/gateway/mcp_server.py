@@ -17,6 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from pydantic import Field
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -29,7 +30,8 @@ from ..text import one_line
 from ..tool_calls import PendingApproval
 from .gateway import FoundRun, Gateway, OfferedAgent, moment, output_text
 from .identity import Identity
-from .operations import problem_of_request, problem_response
+from .operations import json_rpc_refusal, problem_of_request, problem_response
+from .problems import HttpProblem
 
 ORIGIN_NAME = "gateway:mcp"
 """`PerdureOrigin` of runs that are started here."""
@@ -79,6 +81,10 @@ class McpDialect:
         app = server.streamable_http_app(streamable_http_path="/", stateless_http=True, transport_security=security)
         self._server = server
         return [Mount("/mcp", _Identified(app, gateway))]
+
+    def refusal(self, problem: HttpProblem) -> Response:
+        """Return the answer to a request that is refused before it is read."""
+        return json_rpc_refusal(problem)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:

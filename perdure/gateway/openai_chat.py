@@ -18,7 +18,7 @@ from ..client.callers import AnswerText, held_back_characters
 from ..client.sessions.session import instructions
 from ..errors import RunError, RunNotFound
 from ..events import TERMINAL_EVENTS, RunEvent
-from ..messages import TextPart, Usage
+from ..messages import DELEGATED, TextPart, Usage
 from ..options import RunOptions
 from .gateway import EQUAL_SECONDS, FoundRun, Gateway, OfferedAgent, digest_of, output_text
 from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
@@ -30,6 +30,7 @@ from .openai_wire import (
     error_body,
     error_response,
     message_of,
+    refusal_response,
     request_in,
     status_of,
     usage_body,
@@ -60,7 +61,7 @@ class ChatCompletions:
             try:
                 identity = await gateway.identify(request)
                 asked = request_in(await json_body(request))
-                return await _Completion(gateway, identity, request, asked).answer()
+                return await ChatCompletion(gateway, identity, request, asked, gateway.offer(asked.model)).answer()
             except Exception as error:
                 return error_response(error, request)
 
@@ -79,6 +80,10 @@ class ChatCompletions:
             Route("/v1/models/{name:path}", models, methods=["GET"]),
         ]
 
+    def refusal(self, problem: HttpProblem) -> Response:
+        """Return the answer to a request that is refused before it is read."""
+        return refusal_response(problem)
+
 
 def _model(offer: OfferedAgent) -> dict[str, Any]:
     created = int(offer.path.stat().st_mtime) if offer.path.exists() else 0
@@ -89,20 +94,25 @@ def _first(headers: Mapping[str, str], names: Sequence[str]) -> str:
     return next((value for name in names if (value := headers.get(name, "").strip())), "")
 
 
-class _Completion:
+class ChatCompletion:
     """One request."""
 
-    def __init__(self, gateway: Gateway, identity: Identity, request: Request, asked: ChatRequest) -> None:
+    origin = ORIGIN_NAME
+    options = RunOptions(stream=True)
+
+    def __init__(
+        self, gateway: Gateway, identity: Identity, request: Request, asked: ChatRequest, offer: OfferedAgent
+    ) -> None:
         self._gateway = gateway
         self._identity = identity
         self._request = request
         self._asked = asked
-        self._offer = gateway.offer(asked.model)
+        self._offer = offer
         self._shows_status = any(name.startswith("x-openwebui-") for name in request.headers)
 
     async def answer(self) -> Response:
         """Return the answer. Raises what a start raises."""
-        users = [each for each in self._asked.messages if each.role == "user"]
+        users = [each for each in self._asked.messages if each.role in ("user", DELEGATED)]
         if not users:
             raise BadParameter("messages", "messages: expected one of the role `user`")
         task = task_of(self._request.headers, len(self._asked.messages), users[-1].text)
@@ -142,14 +152,13 @@ class _Completion:
     async def _start_turn(self, users: Sequence[ChatMessage]) -> RunHandle:
         headers = self._request.headers
         key = _first(headers, MESSAGE_HEADERS)
-        session = _first(headers, SESSION_HEADERS)
+        session = self._session_id()
         if session and (run := await self._say(session, users, key)):
             return run
         messages = [*instructions(self._offer.agent, {}), *map(message_of, self._asked.messages)]
-        options = RunOptions(stream=True)
         if key:
             run, _ = await self._gateway.start(
-                self._identity, self._offer, messages=messages, key=key, options=options, origin=ORIGIN_NAME
+                self._identity, self._offer, messages=messages, key=key, options=self.options, origin=self.origin
             )
             return run
         is_retry = headers.get(RETRY_HEADER, "0") not in ("", "0")
@@ -159,9 +168,13 @@ class _Completion:
             self._asked.model_dump(mode="json"),
             joins=lambda last: is_retry and _is_recent(last),
             messages=messages,
-            options=options,
-            origin=ORIGIN_NAME,
+            options=self.options,
+            origin=self.origin,
         )
+
+    def _session_id(self) -> str:
+        """Return the session that the request names; "" for none."""
+        return _first(self._request.headers, SESSION_HEADERS)
 
     async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle | None:
         """Send the last user message to the session.
@@ -214,13 +227,18 @@ class _Completion:
         async for event in events:
             if event.type == "llm_complete":
                 usage += Usage.model_validate(event.data["usage"])
-            if self._shows_status and (status := status_of(event)):
-                yield frame(json.dumps({"event": {"type": "status", "data": status}}))
+            if beside := self._frame_beside(id, event):
+                yield beside
             if more := text.more(event):
                 yield self._chunk(id, {"content": more})
             if event.type in TERMINAL_EVENTS:
                 yield self._end(id, event, usage)
                 return
+
+    def _frame_beside(self, id: str, event: RunEvent) -> bytes:
+        """Return what is shown of an event beside the answer; b"" for nothing."""
+        status = status_of(event) if self._shows_status else None
+        return frame(json.dumps({"event": {"type": "status", "data": status}})) if status else b""
 
     def _end(self, id: str, event: RunEvent, usage: Usage) -> bytes:
         if event.type != "done":

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from ..events import RunEvent
-from ..messages import ImagePart, Message, Part, TextPart, Usage
+from ..messages import DELEGATED, ImagePart, Message, Part, TextPart, Usage
 from ..text import one_line
 from .operations import problem_of_request
 from .problems import HttpProblem
@@ -82,8 +82,12 @@ class BadParameter(HttpProblem):
 
 
 def error_response(error: Exception, request: Request) -> JSONResponse:
-    """Return an error in OpenAI's form. What would fail again is not asked again."""
-    problem = problem_of_request(error, request)
+    """Return an error in OpenAI's form."""
+    return refusal_response(problem_of_request(error, request))
+
+
+def refusal_response(problem: HttpProblem) -> JSONResponse:
+    """Return a problem in OpenAI's form. What would fail again is not asked again."""
     headers = dict(problem.headers)
     if problem.status not in (429, 503):
         headers["x-should-retry"] = "false"
@@ -102,9 +106,9 @@ def message_of(given: ChatMessage) -> Message:
 
     Raises `HttpProblem` for content that is neither text nor an image.
     """
-    role = "assistant" if given.role == "assistant" else "user"
+    role = given.role if given.role in ("assistant", DELEGATED) else "user"
     if given.content is None or isinstance(given.content, str):
-        return Message(role=role, parts=[TextPart(value=given.content or "")])
+        return Message.model_validate({"role": role, "parts": [TextPart(value=given.content or "")]})
     parts: list[Part] = []
     for each in given.content:
         if each.type == "text":
@@ -113,7 +117,7 @@ def message_of(given: ChatMessage) -> Message:
             parts.append(ImagePart(source=each.image_url["url"], detail=each.image_url.get("detail")))
         else:
             raise BadParameter("messages", f"messages: content of the type {each.type!r} is not taken here")
-    return Message(role=role, parts=parts)
+    return Message.model_validate({"role": role, "parts": parts})
 
 
 def usage_body(usage: Usage) -> dict[str, Any]:

@@ -24,8 +24,6 @@ from .problems import HttpProblem, ProblemBody, faults_in, problem_of
 
 logger = get_logger("perdure.gateway")
 
-MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Of a request."""
 MAX_DEPTH = 200
 """Of the JSON in a request."""
 
@@ -100,11 +98,7 @@ def as_json(value: BaseModel | Sequence[BaseModel]) -> Any:
 
 async def json_body(request: Request) -> Any:
     """Return the JSON in a request's body; an empty object for none. Raises `HttpProblem`."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise HttpProblem(413, "too_large", f"a request has at most {MAX_BODY_BYTES:,} bytes")
+    body = await request.body()
     if not body:
         return {}
     type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -125,6 +119,13 @@ def type_name(value: Any) -> str:
     """Return what JSON calls a value of this type."""
     names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+def json_rpc_refusal(problem: HttpProblem) -> JSONResponse:
+    """Return the answer to a request of JSON-RPC that is refused before it is read."""
+    error = {"code": -32000, "message": str(problem), "data": {"kind": problem.kind}}
+    body = {"jsonrpc": "2.0", "id": None, "error": error}
+    return JSONResponse(body, status_code=problem.status, headers=problem.headers)
 
 
 def problem_response(error: Exception, request: Request) -> JSONResponse:

@@ -26,6 +26,11 @@ class Watching:
     def __init__(self) -> None:
         self._shared: dict[RunKey, _SharedStream] = {}
 
+    @property
+    def runs(self) -> int:
+        """How many are read."""
+        return len(self._shared)
+
     async def stream(
         self, run: RunHandle, first_run_id: str, after: int | str = 0, *, children: bool = False
     ) -> Events:

@@ -49,21 +49,26 @@ def sse_frame(event: OctopusEvent) -> str:
 
 
 async def octopus_events(
-    run: RunHandle[Any], *, agent_id: str | None = None, held_back: int | None = PREAMBLE_CHARS
-) -> AsyncIterator[OctopusEvent]:
+    run: RunHandle[Any],
+    *,
+    agent_id: str | None = None,
+    held_back: int | None = PREAMBLE_CHARS,
+    events: AsyncIterator[RunEvent] | None = None,
+) -> AsyncGenerator[OctopusEvent, None]:
     """Yield the events of a run by Octopus's names, as they come, from `turn_start` to `turn_end`.
 
     The run is the turn, and its agent's name is the `agent_id`, unless another one is given. The `token` events are
     the answer, in one piece unless the run streams (`RunOptions.stream`): `held_back` characters of a text are shown
-    only when more of it, or the end, tells that it is the answer. None holds back all of it until the end.
+    only when more of it, or the end, tells that it is the answer. None holds back all of it until the end. `events` are
+    those of the run where something else reads them, from its beginning on.
 
     Raises after `turn_end` what `RunHandle.result` raises of a run that ended without a result.
     """
     turn = _Turn(run.id, await run.agent_name() if agent_id is None else agent_id, AnswerText(held_back))
     yield turn.start()
     last = ""
-    async with aclosing(cast(AsyncGenerator[RunEvent, None], run.stream())) as events:
-        async for event in events:
+    async with aclosing(cast(AsyncGenerator[RunEvent, None], events or run.stream())) as read:
+        async for event in read:
             for shown in turn.after(event):
                 yield shown
             last = event.type

@@ -16,6 +16,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from perdure.worker.health import LIVE, READY
+
 from ..support.needs import module
 
 ROOT = Path(__file__).parents[2]
@@ -94,3 +96,21 @@ def test_workers_get_a_configuration_that_is_there_and_take_their_time_to_end() 
     text = (ROOT / "deploy/kubernetes/common.yaml").read_text()
     secrets = set(re.findall(r"secret generic ([\w-]+)", text))
     assert secrets == {worker["envFrom"][1]["secretRef"]["name"], template["volumes"][1]["secret"]["secretName"]}
+
+
+def test_the_gateway_is_asked_how_it_is_where_it_listens() -> None:
+    deployment = RESOURCES["gateway/Deployment"]["spec"]
+    [gateway] = deployment["template"]["spec"]["containers"]
+    given, known = gateway["args"], (ROOT / "docs/cli.md").read_text().partition("## perdure serve")[2]
+    assert all(f"  {word} " in known for word in given if word.startswith("--"))
+    ports = {each["name"]: each["containerPort"] for each in gateway["ports"]}
+    assert ports["http"] == int(given[given.index("--port") + 1])
+    assert ports["metrics"] == int(given[given.index("--metrics-address") + 1].rpartition(":")[2])
+    for name, path in (("startup", LIVE), ("liveness", LIVE), ("readiness", READY)):
+        assert gateway[f"{name}Probe"]["httpGet"] == {"path": path, "port": "http"}
+    service, budget = RESOURCES["gateway/Service"]["spec"], RESOURCES["gateway/PodDisruptionBudget"]["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    assert service["selector"] == budget["selector"]["matchLabels"] == deployment["selector"]["matchLabels"] == labels
+    mounts = {each["name"]: each["mountPath"] for each in gateway["volumeMounts"]}
+    assert given[given.index("--tokens") + 1] == f"{mounts['tokens']}/tokens.yaml"
+    assert (ROOT / given[0]).exists()

@@ -14,6 +14,7 @@ from perdure.agents import Agent
 from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway, OfferedAgent
 from perdure.gateway.identity import Authenticator, TokenFile
+from perdure.gateway.limits import USUAL_LIMITS, Limits
 from perdure.payloads.codec_server.app import serve
 
 from ..support.stage import Stage
@@ -58,11 +59,15 @@ def serve_agents(stage: Stage) -> Serve:
 
     @asynccontextmanager
     async def serve_them(
-        *agents: Agent, known: Sequence[Authenticator] = (), tools: Any = (), **settings: Any
+        *agents: Agent,
+        known: Sequence[Authenticator] = (),
+        tools: Any = (),
+        limits: Limits = USUAL_LIMITS,
+        **settings: Any,
     ) -> AsyncIterator[Served]:
         offers = {agent.name: OfferedAgent(agent.name, agent, Path(f"{agent.name}.prompty")) for agent in agents}
         gateway = Gateway(stage.client, offers, stage.task_queue, known, **settings)
-        async with stage.worker(tools), serve(gateway_app(gateway), "127.0.0.1", 0) as url:
+        async with stage.worker(tools), serve(gateway_app(gateway, limits=limits), "127.0.0.1", 0) as url:
             yield Served(gateway, url)
 
     return serve_them

@@ -127,7 +127,7 @@ async def test_errors_are_the_clients_own(scripted: Scripted, serve_agents: Serv
         ({}, "### Task:\nGenerate 1-3 broad tags categorizing the main themes", "tags"),
         ({}, "### Task:\nRespond to the user query using the provided context, incorporating inline citations", None),
         ({}, "### Task: write my homework", None),
-        ({}, "Provide a concise, 5-word-or-less title for the conversation", "title"),
+        ({}, "Provide a concise, 5-word-or-less title for the conversation", "plain_title"),
         ({"x-perdure-task": ""}, "### Task:\nGenerate a concise title summarizing the chat history.", None),
         ({"x-perdure-task": "title_generation"}, "anything", "title_generation"),
     ],

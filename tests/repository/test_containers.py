@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from perdure.client.server_settings import SERVER_SETTINGS
+from perdure.errors import ConfigurationError
+from perdure.gateway.identity import TokenFile
 from perdure.protocol import search_attributes
 
+from ..support.command_line import Cli
 from ..support.dev_server import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +44,7 @@ def test_services_wait_for_services_that_exist() -> None:
 
 def test_what_is_published_is_so_on_loopback_only() -> None:
     published = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
-    assert set(published) == {"temporal", "ui", "codec-server", "prometheus", "grafana"}
+    assert set(published) == {"temporal", "ui", "codec-server", "gateway", "prometheus", "grafana"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
 
 
@@ -85,6 +91,43 @@ def test_the_image_has_every_extra_but_the_embedded_server() -> None:
     [named] = re.findall(r"^ARG EXTRAS=(.*)$", DOCKERFILE, re.MULTILINE)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert sorted(named.split(",")) == sorted(extras.keys() - {"local", "all"})
+
+
+def test_the_gateway_knows_the_token_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "tokens.yaml"
+    file.write_text(COMPOSE["configs"]["gateway-tokens"]["content"].replace("$$", "$"))
+    gateway = COMPOSE["services"]["gateway"]
+    assert gateway["configs"] == [{"source": "gateway-tokens", "target": option(gateway["command"], "--tokens")}]
+    monkeypatch.setenv("GATEWAY_TOKEN", "")
+    with pytest.raises(ConfigurationError, match="at least 16"):
+        TokenFile(file)
+    monkeypatch.setenv("GATEWAY_TOKEN", "a-token-of-this-test")
+    TokenFile(file)
+    assert (ROOT / gateway["command"][0]).exists()
+
+
+def option(command: list[str], name: str) -> str:
+    return command[command.index(name) + 1]
+
+
+async def test_the_gateway_is_healthy_by_the_check_of_the_compose_file(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.yaml"
+    file.write_text("tokens: [{token: a-token-of-this-test, name: olga}]")
+    service = COMPOSE["services"]["gateway"]
+    started = dict(zip(service["command"][1::2], service["command"][2::2], strict=True))
+    metrics = f"127.0.0.1:{free_port()}"
+    started |= {"--tokens": str(file), "--host": "127.0.0.1", "--port": "0", "--metrics-address": metrics}
+    agent = str(ROOT / service["command"][0])
+    gateway = await cli.start(*service["entrypoint"][1:], agent, *(word for each in started.items() for word in each))
+    url = (await gateway.says("Gateway: ")).split()[1]
+    [kind, *check] = service["healthcheck"]["test"]
+    assert (kind, check[0]) == ("CMD", "python")
+    check = [sys.executable, *(word.replace("http://127.0.0.1:8400", url) for word in check[1:])]
+    assert subprocess.run(check, capture_output=True, check=False).returncode == 0
+    with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
+        assert "perdure_gateway_watched_runs" in answer.read().decode()
+    assert (await gateway.finish(signal.SIGTERM)).code == 0
+    assert subprocess.run(check, capture_output=True, check=False).returncode == 1
 
 
 async def test_the_worker_starts_with_the_command_of_the_compose_file(address: str) -> None:

@@ -1,0 +1,202 @@
+"""What one process of a gateway takes: the size of a request, requests at a time, requests a second of each client."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cachetools import LRUCache
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .identity import bearer_of
+from .metrics import Meters
+from .operations import problem_json
+from .problems import HttpProblem
+
+MAX_CLIENTS = 10_000
+"""Whose rates are known at the same time."""
+BURST_SECONDS = 5.0
+"""So many seconds' worth of its rate a client may ask for at once."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one process takes. Others behind the same balancer count for themselves."""
+
+    max_bytes: int = 16 * 1024 * 1024
+    """Of a request."""
+    max_open: int = 1000
+    """Requests and streams at a time."""
+    max_open_each: int = 500
+    """The same of each client."""
+    rate: float | None = None
+    """Requests a second of each client; None for as many as it likes."""
+
+
+USUAL_LIMITS = Limits()
+
+Refuse = Callable[[HttpProblem], ASGIApp]
+"""Writes a refusal in a protocol's own form."""
+
+
+class RequestLimiter:
+    """Lets requests in, counts them, and refuses what is too much, in the form of their protocol.
+
+    A client is who has a token or, for requests without one, an address: those that a proxy sends have one address,
+    unless it says theirs (`FORWARDED_ALLOW_IPS`). Requests whose token nobody knows count for their address as well,
+    and who sends too many of them may try no further tokens from there; those that are known are let in.
+    """
+
+    def __init__(self, limits: Limits, meters: Meters) -> None:
+        self._limits = limits
+        self._meters = meters
+        self._open: Counter[str] = Counter()
+        self._rates = _Rates(limits.rate) if limits.rate is not None else None
+        self._known: LRUCache[str, bool] = LRUCache(MAX_CLIENTS)
+        """Whose token was good before."""
+
+    def guarding(self, app: ASGIApp, protocol: str, refuse: Refuse = problem_json) -> ASGIApp:
+        """Return the application behind these limits."""
+
+        async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            request = _Request(self._limits.max_bytes, receive, send, refuse, scope)
+            address, client = _address(scope), _client(scope)
+            with self._meters.request(protocol, request), self._place(client):
+                try:
+                    self._admit(scope, client, address)
+                    await app(scope, request.receive, request.send)
+                except HttpProblem as problem:
+                    if not request.status:
+                        await request.refuse(problem)
+                    elif not request.kind:
+                        raise
+            if request.status == 401 and self._rates and client != address:
+                self._rates.take(address)
+            elif request.status and not request.kind:
+                self._known[client] = True
+
+        return admitted
+
+    @contextmanager
+    def _place(self, client: str) -> Iterator[None]:
+        self._open[client] += 1
+        try:
+            yield
+        finally:
+            self._open[client] -= 1
+            if not self._open[client]:
+                del self._open[client]
+
+    def _admit(self, scope: Scope, client: str, address: str) -> None:
+        """Raises `HttpProblem` for a request that is too large or too much."""
+        limits, length = self._limits, Headers(scope=scope).get("content-length", "0")
+        if length.isdecimal() and int(length) > limits.max_bytes:
+            raise too_large(limits.max_bytes)
+        if self._open.total() > limits.max_open:
+            raise _too_many("open", f"{limits.max_open} requests are open at this gateway")
+        if self._open[client] > limits.max_open_each:
+            raise _too_many("open_each", f"{limits.max_open_each} requests of yours are open at this gateway")
+        if self._rates is None:
+            return
+        wait = self._rates.take(client)
+        if client not in self._known and client != address:
+            wait = max(wait, self._rates.wait(address))
+        if wait > 0.0:
+            raise _too_many("rate", f"more than {limits.rate:g} requests a second", math.ceil(wait))
+
+
+def _too_many(reason: str, text: str, seconds: int = 1) -> HttpProblem:
+    message = f"{text}: ask again after {seconds} s"
+    return HttpProblem(429, f"too_many_{reason}", message, headers={"Retry-After": str(seconds)})
+
+
+def too_large(limit: int) -> HttpProblem:
+    """Return the refusal of a request of more bytes."""
+    return HttpProblem(413, "too_large", f"a request has at most {limit:,} bytes")
+
+
+class _Request:
+    """One request on its way: what it has sent, and how it is answered."""
+
+    def __init__(self, max_bytes: int, receive: Receive, send: Send, refuse: Refuse, scope: Scope) -> None:
+        self.status = 0
+        """Of the answer that has begun."""
+        self.kind = ""
+        """The kind of the refusal."""
+        self.is_stream = False
+        self.on_answer: Callable[[], None] = lambda: None
+        self._left = max_bytes
+        self._max_bytes = max_bytes
+        self._receive = receive
+        self._send = send
+        self._refuse = refuse
+        self._scope = scope
+
+    async def receive(self) -> Message:
+        """Pass a message of the client on. Raises `HttpProblem` once the request is too large."""
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise too_large(self._max_bytes)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass a message to the client on; whatever becomes of a request that is too large, the answer says so."""
+        if self._left < 0 and not self.status:
+            await self.refuse(too_large(self._max_bytes))
+        elif not self.kind:
+            await self._pass_on(message)
+
+    async def refuse(self, problem: HttpProblem) -> None:
+        """Answer with a refusal."""
+        self.kind = problem.kind
+        await self._refuse(problem)(self._scope, self._receive, self._pass_on)
+
+    async def _pass_on(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.is_stream = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
+            self.on_answer()
+        await self._send(message)
+
+
+class _Rates:
+    """How many requests each client may make yet: so many a second are added, up to a burst."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._burst = max(1.0, rate * BURST_SECONDS)
+        self._left: LRUCache[str, tuple[float, float]] = LRUCache(MAX_CLIENTS)
+
+    def take(self, client: str) -> float:
+        """Take one; return after how many seconds there is one, 0 where there was."""
+        left, now = self._now(client), time.monotonic()
+        self._left[client] = (left - 1.0 if left >= 1.0 else left, now)
+        return 0.0 if left >= 1.0 else (1.0 - left) / self._rate
+
+    def wait(self, client: str) -> float:
+        """Return after how many seconds there is one, without taking it."""
+        return max(0.0, (1.0 - self._now(client)) / self._rate)
+
+    def _now(self, client: str) -> float:
+        left, at = self._left.get(client, (self._burst, 0.0))
+        return min(self._burst, left + (time.monotonic() - at) * self._rate)
+
+
+def _address(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+def _client(scope: Scope) -> str:
+    """Return what stands for who asks: the digest of a token, else the address."""
+    token = bearer_of({"authorization": Headers(scope=scope).get("authorization", "")})
+    return hashlib.sha256(token.encode()).hexdigest() if token else _address(scope)

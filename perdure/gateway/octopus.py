@@ -1,0 +1,100 @@
+"""Octopus's chat: a message to a session, answered by the events of its turn."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ..client import RunHandle
+from ..errors import RunError
+from ..interop.octopus import PREAMBLE_CHARS, OctopusEvent, octopus_events, sse_frame
+from .gateway import Gateway, OfferedAgent
+from .identity import Identity
+from .operations import json_body, problem_of_request, problem_response
+from .problems import HttpProblem
+from .sse import COMMENT, event_stream, frame, with_keepalives
+
+
+def _field(name: str, **more: Any) -> Any:
+    """Return a field that may be written as `Name`, as `name`, and in snake case."""
+    snake = "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+    return Field(validation_alias=AliasChoices(name, name[0].upper() + name[1:], snake), **more)
+
+
+class SendMessage(BaseModel):
+    """What a program sends; other fields have no effect."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    message: str = _field("message", min_length=1)
+    agent_id: str | None = _field("agentId", default=None)
+    message_id: str | None = _field("messageId", default=None)
+
+
+class OctopusDialect:
+    """`/api/chat/SESSION/send`."""
+
+    name = "octopus"
+
+    def routes(self, gateway: Gateway) -> list[BaseRoute]:
+        """Return what it answers to."""
+
+        async def send(request: Request) -> Response:
+            try:
+                identity = await gateway.identify(request)
+                asked = SendMessage.model_validate(await json_body(request))
+                run = await _taken(gateway, identity, request, asked)
+            except Exception as error:
+                return problem_response(error, request)
+            return event_stream(with_keepalives(_frames(gateway, identity, request, run)))
+
+        return [Route("/api/chat/{session}/send", send, methods=["POST"])]
+
+
+async def _taken(gateway: Gateway, identity: Identity, request: Request, asked: SendMessage) -> RunHandle:
+    """Send the message, and return the run that reads it, which may not have begun yet."""
+    id = request.path_params["session"]
+    key = asked.message_id or request.headers.get("idempotency-key")
+    session = await gateway.session(identity, id, _offer(gateway, asked.agent_id))
+    return await session.send(asked.message, while_busy="queue", message_id=key, by=identity.name)
+
+
+def _offer(gateway: Gateway, name: str | None) -> OfferedAgent | None:
+    """Return the agent that a session begins with, if it is known: the only one need not be named."""
+    if name:
+        return gateway.offer(name)
+    return next(iter(gateway.offers.values())) if len(gateway.offers) == 1 else None
+
+
+async def _frames(
+    gateway: Gateway, identity: Identity, request: Request, run: RunHandle
+) -> AsyncGenerator[bytes, None]:
+    """Yield the turn's events, `turn_end` last; before it, an `error` that says why there is no answer."""
+    yield COMMENT  # A turn that has to wait for others is on its way.
+    end = OctopusEvent("turn_end", {"turn_id": run.id})
+    try:
+        async with aclosing(_events(gateway, identity, run)) as events:
+            async for event in events:
+                end = event
+                yield COMMENT if event.event == "turn_end" else sse_frame(event).encode()
+    except Exception as error:
+        problem = HttpProblem(422, error.kind, str(error)) if isinstance(error, RunError) else None
+        body = (problem or problem_of_request(error, request)).body
+        yield frame(body.model_dump_json(), event="error")
+    yield sse_frame(end if end.event == "turn_end" else OctopusEvent("turn_end", {"turn_id": run.id})).encode()
+
+
+async def _events(gateway: Gateway, identity: Identity, run: RunHandle) -> AsyncGenerator[OctopusEvent, None]:
+    """Yield the events of a turn that may not have begun yet. Raises after the last what the run raises."""
+    agent = await run.agent_name()  # waits until the run has begun
+    read = gateway.stream(await gateway.run(identity, run.id))
+    held_back = PREAMBLE_CHARS if gateway.stream_after is None else gateway.stream_after
+    async with aclosing(octopus_events(run, agent_id=agent, events=read, held_back=held_back)) as events:
+        async for event in events:
+            yield event

@@ -1,0 +1,86 @@
+"""What one process of a gateway takes, and how each protocol's client is told that it is too much."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from perdure.gateway.identity import TokenFile
+from perdure.gateway.limits import Limits
+from perdure.testing import ScriptedModel, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from .conftest import Serve
+
+Scripted = Callable[[Script], ScriptedModel]
+ADDRESSES = {
+    "/v1/chat/completions": lambda body: body["error"]["code"],
+    "/mcp/": lambda body: body["error"]["data"]["kind"],
+    "/a2a/tested": lambda body: body["error"]["data"]["kind"],
+    "/kaos/tested/v1/chat/completions": lambda body: body["detail"] and "too_large",
+    "/api/chat/s/send": lambda body: body["kind"],
+    "/perdure/runs": lambda body: body["kind"],
+}
+"""Of each protocol one, and what its refusals say."""
+
+
+async def test_a_request_that_is_too_large_is_refused_in_each_protocol(scripted: Scripted, serve_agents: Serve) -> None:
+    async with (
+        serve_agents(scripted_agent(scripted([])), limits=Limits(max_bytes=2000)) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(30):
+                yield b'{"a": "' + b"x" * 1000
+
+        for address, kind in ADDRESSES.items():
+            headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+            for body in (b"x" * 2001, pieces()):
+                refused = await http.post(address, content=body, headers=headers)
+                assert (refused.status_code, kind(refused.json())) == (413, "too_large"), address
+
+
+async def test_a_client_asks_so_often_and_no_more(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+    limits = Limits(rate=0.5)  # two at once, then one in two seconds
+    async with (
+        serve_agents(scripted_agent(scripted([])), limits=limits, known=[tokens]) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
+
+        async def ask(token: str) -> httpx2.Response:
+            return await http.get("/v1/models", headers={"Authorization": f"Bearer {token}"})
+
+        ann, bob = "token-of-ann-at-acme", "token-of-bob-at-bolt"
+        assert [(await ask(ann)).status_code for _ in range(3)] == [200, 200, 429]
+        refused = await ask(ann)
+        assert refused.json()["error"]["code"] == "too_many_rate"
+        assert 1 <= int(refused.headers["retry-after"]) <= 2
+        assert (await ask(bob)).status_code == 200, "each client has its own"
+        assert (await http.get("/health/live")).status_code == 200
+        guesses = [(await ask(f"a guess at a token, number {number}")).status_code for number in range(4)]
+        assert guesses == [401, 401, 429, 429], "guesses count for their address"
+        with pytest.raises(openai.RateLimitError):
+            async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="guess", max_retries=0) as client:
+                await client.models.list()
+
+
+async def test_so_many_requests_are_open_at_a_time(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([says("Hello.", delay=1.0)])
+    limits = Limits(max_open=2)
+    async with (
+        serve_agents(scripted_agent(model), limits=limits) as served,
+        httpx2.AsyncClient(base_url=served.url, timeout=30) as http,
+    ):
+        body: dict[str, Any] = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
+        headers = {"Idempotency-Key": served.gateway.task_queue}
+        asked = [http.post("/v1/chat/completions", json=body, headers=headers) for _ in range(3)]
+        answers = await asyncio.gather(*asked)
+        assert sorted(each.status_code for each in answers) == [200, 200, 429]
+        assert (await http.post("/v1/chat/completions", json=body, headers=headers)).status_code == 200
