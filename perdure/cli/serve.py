@@ -106,7 +106,7 @@ def serve(
     as_json: options.AsJson = False,
     ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
 ) -> None:
-    """Serve agents over HTTP until Ctrl-C: OpenAI's, MCP's and A2A's protocols, and perdure's own.
+    """Serve agents over HTTP until Ctrl-C: the protocols of OpenAI, MCP, A2A, AG-UI and the AI SDK, and perdure's own.
 
     Where no Temporal server is configured, the embedded one is started, and a worker with it. Elsewhere a worker is
     started where --tools, --guardrails or --compactor name its code.
@@ -252,4 +252,7 @@ def _say_where(
         say(f"MCP:     claude mcp add --transport http perdure {url}/mcp/{header}")
     if find_spec("a2a"):
         say(f"A2A:     {url}/a2a/{first}/.well-known/agent-card.json")
+    say(f'AI SDK:  new DefaultChatTransport({{ api: "{url}/ai/{first}" }})')
+    if find_spec("ag_ui"):
+        say(f'AG-UI:   new HttpAgent({{ url: "{url}/ag-ui/{first}" }})')
     say(f"perdure: {url}/perdure/openapi.json")

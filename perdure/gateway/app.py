@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ConfigurationError
 from ..worker.health import LIVE, READY, why_unwell
+from .ai_sdk import AiSdkDialect
 from .gateway import Gateway
 from .kaos import KaosDialect
 from .limits import USUAL_LIMITS, Limits, RequestLimiter
@@ -51,7 +52,7 @@ class Dialect(Protocol):
 
 def dialects() -> list[Dialect]:
     """Return perdure's own dialects and those of installed packages. Raises `ConfigurationError` for a broken one."""
-    found: list[Dialect] = [OwnDialect(), ChatCompletions(), KaosDialect(), OctopusDialect()]
+    found: list[Dialect] = [OwnDialect(), ChatCompletions(), KaosDialect(), OctopusDialect(), AiSdkDialect()]
     if find_spec("mcp"):
         from .mcp_server import McpDialect  # of an extra of its own
 
@@ -60,6 +61,10 @@ def dialects() -> list[Dialect]:
         from .a2a_server import A2aDialect  # likewise
 
         found.append(A2aDialect())
+    if find_spec("ag_ui"):
+        from .ag_ui import AgUiDialect  # likewise
+
+        found.append(AgUiDialect())
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         try:
             found.append(entry_point.load()())

@@ -182,6 +182,8 @@ class ModelCalls:
             data["model"] = self._models[self._state.fallback]
         if reply.lost_attempts:
             data["lostAttempts"] = reply.lost_attempts
+        if self._options.stream and reply.message.tool_calls and reply.message.text and not is_act:
+            data["text"] = reply.message.text
         self._emit("llm_complete", data)
         for call in reply.provider_calls:
             self._emit(

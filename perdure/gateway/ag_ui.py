@@ -1,0 +1,116 @@
+"""AG-UI: a thread is a session, and what waits for a person interrupts its run until somebody resumes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ag_ui import core
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ..tool_calls import PendingApproval
+from .ag_ui_stream import ThreadStream
+from .chats import Chat, ChatTurn, PersonDecision
+from .gateway import Gateway
+from .operations import json_body, problem_response
+from .problems import HttpProblem
+from .sse import event_stream, with_keepalives
+
+PREFIX = "/ag-ui"
+
+
+class AgUiDialect:
+    """`/ag-ui/AGENT`: the address of an `HttpAgent`."""
+
+    name = "ag-ui"
+
+    def routes(self, gateway: Gateway) -> list[BaseRoute]:
+        """Return what it answers to."""
+
+        async def run(request: Request) -> Response:
+            try:
+                identity = await gateway.identify(request)
+                offer = gateway.offer(request.path_params["agent"])
+                given = core.RunAgentInput.model_validate(await json_body(request))
+                chat = Chat(gateway, identity, offer, given.thread_id)
+                return await _answer(chat, given, request)
+            except Exception as error:
+                return problem_response(error, request)
+
+        async def stop(request: Request) -> Response:
+            try:
+                identity = await gateway.identify(request)
+                offer = gateway.offer(request.path_params["agent"])
+                chat = Chat(gateway, identity, offer, request.path_params["thread"])
+                return JSONResponse({"stopped": await chat.stop()})
+            except Exception as error:
+                return problem_response(error, request)
+
+        return [
+            Route(f"{PREFIX}/{{agent}}", run, methods=["POST"]),
+            Route(f"{PREFIX}/{{agent}}/{{thread}}/stop", stop, methods=["POST"]),
+        ]
+
+
+async def _answer(chat: Chat, given: core.RunAgentInput, request: Request) -> Response:
+    """Pass on what is new in a request, and return the stream of the thread's run."""
+    turn = await chat.turn()
+    if turn is not None and given.resume:
+        await chat.decide(turn, _decisions(turn, given.resume))
+    last = given.messages[-1] if given.messages else None
+    if isinstance(last, core.UserMessage) and not (turn and await _was_said(turn, _text_of(last))):
+        found = await chat.say(_text_of(last), last.id, turn)
+        if found.has_ended and (latest := await chat.turn()):
+            found = latest.found  # A message of an earlier turn is no new one.
+    elif turn is not None:
+        found = turn.found
+    else:
+        raise HttpProblem(422, "invalid", f"Nothing was said in the thread {given.thread_id!r} yet: send a message")
+    stream = ThreadStream(chat, found, given, request)
+    return event_stream(with_keepalives(stream.frames()), headers={"x-perdure-run": found.id})
+
+
+async def _was_said(turn: ChatTurn, text: str) -> bool:
+    """Return whether a run that waits for a person was asked just this: the client has forgotten that it waits."""
+    if not turn.pending:
+        return False
+    said = [each.text for each in await turn.found.handle.messages() if each.role == "user"]
+    return said[-1:] == [text]
+
+
+def _text_of(message: core.UserMessage) -> str:
+    """Return what a person says. Raises `HttpProblem` for anything but text."""
+    if isinstance(message.content, str):
+        return message.content
+    if any(not isinstance(part, core.TextPart) for part in message.content):
+        raise HttpProblem(422, "invalid", "messages: a thread takes text, no files")
+    return "".join(part.text for part in message.content if isinstance(part, core.TextPart))
+
+
+def _decisions(turn: ChatTurn, entries: Sequence[core.ResumeEntry]) -> dict[str, PersonDecision]:
+    """Return what is decided; an entry without a decision leaves its call waiting.
+
+    Raises `HttpProblem` for one that can't be read.
+    """
+    pending = {turn.id_of(each): each for each in turn.pending}
+    found: dict[str, PersonDecision] = {}
+    for entry in entries:
+        waiting = pending.get(entry.interrupt_id)
+        if waiting is not None and entry.status == "resolved":
+            found[entry.interrupt_id] = _decision(waiting, entry.payload)
+    return found
+
+
+def _decision(pending: PendingApproval, payload: Any) -> PersonDecision:
+    given = payload if isinstance(payload, dict) else {"answer": payload}
+    if pending.question and isinstance(given.get("answer"), str):
+        return PersonDecision(True, answer=given["answer"])
+    if isinstance(given.get("approved"), bool):
+        edited = given.get("arguments")
+        reason = given.get("reason")
+        arguments = edited if isinstance(edited, dict) else None
+        return PersonDecision(given["approved"], str(reason or "denied"), arguments)
+    expected = '{"answer": "…"}, or {"approved": false}' if pending.question else '{"approved": true or false}'
+    raise HttpProblem(422, "invalid", f"resume: {payload!r} is no decision about {pending.name}: expected {expected}")

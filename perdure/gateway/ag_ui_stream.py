@@ -1,0 +1,321 @@
+"""The stream of one request of AG-UI: where its thread stands, then the events of the run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from ag_ui import core
+from starlette.requests import Request
+
+from ..conversation import Append, Rewrite
+from ..events import RunEvent
+from ..messages import Message, Usage
+from ..tool_calls import PendingApproval
+from .chats import Chat, TextSoFar, WaitsForPerson, follow, waiting_id
+from .gateway import FoundRun, output_text
+from .operations import problem_of_request
+from .sse import frame
+
+OURS = "perdure"
+"""The key of what is perdure's own, in states, metadata and forwarded properties."""
+POSITION = "perdure.position"
+"""The key in an event's metadata of where the stream stands: `Last-Event-ID`, or `forwardedProps.perdure.after`."""
+
+
+@dataclass
+class _Thread:
+    """The messages of a thread, as a run's events tell them."""
+
+    session: str
+    run: str
+    messages: list[core.Message] = field(default_factory=list)
+
+    def begin(self, messages: Sequence[Message]) -> None:
+        """Take the messages with which the run has begun."""
+        self.messages = []
+        for number, message in enumerate(messages):
+            self._add(message, f"{self.session}.{number}", f"{self.session}.{number}")
+
+    def take(self, event: RunEvent) -> None:
+        """Take what an event says of the conversation; what is trimmed from the model's view stays."""
+        for place, operation in enumerate(event.operations):
+            if isinstance(operation, Rewrite):
+                self.begin(operation.messages)
+            elif isinstance(operation, Append):
+                for number, message in enumerate(operation.messages):
+                    own = f"{self.run}.{event.iteration}"
+                    self._add(message, own if message.role == "assistant" else f"{own}.{place}.{number}", own)
+
+    def _add(self, message: Message, id: str, round: str) -> None:
+        match message.role:
+            case "user":
+                self.messages.append(core.UserMessage(id=id, content=message.text))
+            case "assistant":
+                calls = [
+                    core.ToolCall(
+                        id=f"{round}.{each.id}",
+                        function=core.FunctionCall(name=each.name, arguments=each.arguments),
+                    )
+                    for each in message.tool_calls
+                ]
+                self.messages.append(core.AssistantMessage(id=id, content=message.text, tool_calls=calls or None))
+                self._round = round
+            case "tool":
+                call = f"{self._round}.{message.metadata.get('tool_call_id')}"
+                self.messages.append(core.ToolMessage(id=f"{call}.result", content=message.text, tool_call_id=call))
+
+    _round: str = ""
+    """The beginning of the names of the calls to which results belong."""
+
+    def snapshot(self, given: Sequence[core.Message]) -> core.MessagesSnapshotEvent:
+        """Return all of it, with the ids of the client's own messages where those are the same."""
+        theirs = [each for each in given if each.role in ("user", "assistant", "tool")]
+        told = list(self.messages)
+        for place, (own, other) in enumerate(zip(told, theirs, strict=False)):
+            if (own.role, own.content) == (other.role, other.content):
+                told[place] = own.model_copy(update={"id": other.id})
+        return core.MessagesSnapshotEvent(messages=told)
+
+
+class ThreadStream:
+    """The events of one request: where the thread stands, then what becomes of its run."""
+
+    def __init__(self, chat: Chat, found: FoundRun, given: core.RunAgentInput, request: Request) -> None:
+        self._chat = chat
+        self._found = found
+        self._given = given
+        self._request = request
+        own = given.forwarded_props.get(OURS) if isinstance(given.forwarded_props, dict) else None
+        self._own = own if isinstance(own, dict) else {}
+        self._stays = self._own.get("open") is True
+        """Whether the stream goes on while a person is waited for, instead of being interrupted."""
+        self._is_modern = given.protocol_version is not None
+        """Clients before 1.0 fail at an outcome that they do not know."""
+        session, _, self._turn = found.id.rpartition("/")
+        self._thread = _Thread(session, found.id)
+        self._shown = TextSoFar()
+        self._position = "0"
+        self._open: tuple[str, str] | None = None
+        """Kind and id of the message that is open."""
+        self._calls: set[str] = set()
+        self._usage = Usage()
+
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of the stream, which ends with exactly one event that says how."""
+        version = core.PROTOCOL_VERSION if self._is_modern else None
+        try:
+            yield self._frame(core.RunStartedEvent(**self._ids, protocol_version=version))
+            async for event in self._prelude():
+                yield self._frame(event)
+            async with aclosing(self._followed()) as events:
+                async for event in events:
+                    yield self._frame(event)
+        except Exception as error:
+            problem = problem_of_request(error, self._request)
+            yield self._frame(core.RunErrorEvent(message=str(problem), code=problem.kind))
+
+    async def _followed(self) -> AsyncGenerator[core.BaseEvent, None]:
+        following = follow(self._chat.gateway, self._found, self._position, self._shown, stays=self._stays)
+        async with aclosing(following) as events:
+            async for told in events:
+                self._position = told.position
+                for event in self._waiting(told) if isinstance(told, WaitsForPerson) else self._told(told):
+                    yield event
+
+    @property
+    def _ids(self) -> dict[str, str]:
+        return {"thread_id": self._given.thread_id, "run_id": self._given.run_id}
+
+    def _frame(self, event: core.BaseEvent) -> bytes:
+        cursor = f"{self._turn}:{self._shown.cursor(self._position)}"
+        event.metadata = {POSITION: cursor}
+        return frame(event.model_dump_json(by_alias=True), id=cursor)
+
+    async def _prelude(self) -> AsyncGenerator[core.BaseEvent, None]:
+        """Yield where the thread stands, for a client without a cursor, and go on behind that."""
+        known = await self._found.handle.messages()  # Before the events: where none tells them, this is the beginning.
+        recorded = await self._found.handle.events(children=True)
+        conversations = [place for place, event in enumerate(recorded) if _tells_messages(event)]
+        cursor = self._cursor()
+        if cursor:
+            self._position, self._shown = TextSoFar.at(cursor)
+            later = await self._found.handle.events(self._position, children=True)
+            conversations = conversations[: len(conversations) - sum(map(_tells_messages, later))]
+            begun = (each for each in recorded[: len(recorded) - len(later)] if each.type == "tool_call_start")
+            self._calls = {f"{self._found.id}.{each.iteration}.{each.call_id}" for each in begun}
+        past = recorded[: conversations[-1] + 1] if conversations else []
+        self._shown.has_begun = bool(past)
+        if not past:
+            self._thread.begin(known)
+        for event in past:
+            self._take(event)
+        if not cursor:
+            self._position = past[-1].position if past else "0"
+            yield self._thread.snapshot(self._given.messages)
+            yield await self._state()
+
+    def _cursor(self) -> str:
+        """Return how far the client is in this run; "" for one that is in no run, or in another one."""
+        given = self._request.headers.get("last-event-id") or self._own.get("after")
+        turn, _, cursor = given.partition(":") if isinstance(given, str) else ("", "", "")
+        return cursor if turn == self._turn and cursor != "0" else ""
+
+    def _take(self, event: RunEvent) -> None:
+        if event.run_id is None:
+            if event.type == "llm_complete":
+                self._usage += Usage.model_validate(event.data["usage"])
+            if event.type == "messages_updated":
+                if not self._thread.messages:
+                    before = [each.messages for each in event.operations[:-1] if isinstance(each, Append)]
+                    self._thread.begin([message for each in before for message in each])
+                    event = event.model_copy(update={"operations": event.operations[-1:]})
+                self._thread.take(event)
+
+    async def _state(self) -> core.BaseEvent:
+        """Return the client's own state, with where the run stands under a key of perdure's."""
+        status = await self._found.handle.status()
+        own = {
+            "run": self._found.id,
+            "status": status.status,
+            "iteration": status.iteration,
+            "costUsd": status.cost_usd,
+            "waiting": [each.name for each in status.pending_approvals],
+        }
+        given = self._given.state if isinstance(self._given.state, dict) else {}
+        return core.StateSnapshotEvent(snapshot={**given, OURS: own})
+
+    def _told(self, event: RunEvent) -> Iterator[core.BaseEvent]:
+        """Yield what an event is in this protocol."""
+        if event.run_id is not None:
+            return  # Of called runs, what waits is told.
+        own = f"{self._found.id}.{event.iteration}"
+        if event.type not in ("token", "thinking"):
+            yield from self._close()
+        match event.type:
+            case "token":
+                yield from self._more("text", own, event.data["token"])
+            case "thinking":
+                yield from self._more("thinking", f"{own}.thinking", event.data["token"])
+            case "text_reset":
+                yield self._thread.snapshot(self._given.messages)
+            case "tool_call_start":
+                yield from self._call(own, event.call_id, event.data["name"], event.data["arguments"])
+            case "tool_result":
+                call = f"{own}.{event.call_id}"
+                result = event.data["result"]
+                yield core.ToolCallResultEvent(message_id=f"{call}.result", tool_call_id=call, content=result)
+            case "messages_updated":
+                yield from self._said(event)
+            case "llm_complete":
+                self._take(event)
+            case "done" | "cancelled" | "failed":
+                yield self._end(event)
+            case "llm_start" | "permission_requested":
+                pass
+            case _:
+                yield core.CustomEvent(name=f"{OURS}.{event.type}", value=event.data)
+
+    def _more(self, kind: str, id: str, text: str) -> Iterator[core.BaseEvent]:
+        if self._open != (kind, id):
+            yield from self._close()
+            self._open = (kind, id)
+            if kind == "text":
+                yield core.TextMessageStartEvent(message_id=id, role="assistant")
+            else:
+                yield core.ReasoningStartEvent(message_id=id)
+                yield core.ReasoningMessageStartEvent(message_id=id)
+        content = core.TextMessageContentEvent if kind == "text" else core.ReasoningMessageContentEvent
+        yield content(message_id=id, delta=text)
+
+    def _close(self) -> Iterator[core.BaseEvent]:
+        if self._open is None:
+            return
+        (kind, id), self._open = self._open, None
+        if kind == "text":
+            yield core.TextMessageEndEvent(message_id=id)
+        else:
+            yield core.ReasoningMessageEndEvent(message_id=id)
+            yield core.ReasoningEndEvent(message_id=id)
+
+    def _call(self, own: str, id: str | None, name: str, arguments: str) -> Iterator[core.BaseEvent]:
+        call = f"{own}.{id}"
+        self._calls.add(call)
+        yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=name, parent_message_id=own)
+        if arguments:
+            yield core.ToolCallArgsEvent(tool_call_id=call, delta=arguments)
+        yield core.ToolCallEndEvent(tool_call_id=call)
+
+    def _said(self, event: RunEvent) -> Iterator[core.BaseEvent]:
+        """Tell what somebody has said to the run while it was under way."""
+        before = len(self._thread.messages)
+        self._thread.take(event)
+        if any(isinstance(each, Rewrite) for each in event.operations):
+            yield self._thread.snapshot(self._given.messages)
+            return
+        for message in self._thread.messages[before:]:
+            if isinstance(message, core.UserMessage) and isinstance(message.content, str):
+                yield core.TextMessageStartEvent(message_id=message.id, role="user")
+                yield core.TextMessageContentEvent(message_id=message.id, delta=message.content)
+                yield core.TextMessageEndEvent(message_id=message.id)
+
+    def _waiting(self, waits: WaitsForPerson) -> Iterator[core.BaseEvent]:
+        """Tell what waits, and interrupt the run."""
+        yield from self._close()
+        interrupts = []
+        for each in waits.pending:
+            own = f"{each.run_id or self._found.id}.{each.iteration}"
+            call = f"{own}.{each.call_id}"
+            if call not in self._calls:
+                yield from self._call(own, each.call_id, each.name, output_text(each.arguments))
+            interrupts.append(_interrupt(self._found, each, call))
+        if self._stays:
+            waiting = [each.model_dump(mode="json", by_alias=True) for each in interrupts]
+            yield core.CustomEvent(name=f"{OURS}.waiting", value=waiting)
+        else:
+            yield self._finish(core.RunFinishedInterruptOutcome(interrupts=interrupts))
+
+    def _end(self, event: RunEvent) -> core.BaseEvent:
+        if event.type == "failed":
+            return core.RunErrorEvent(message=event.data["message"], code=event.data["kind"])
+        if event.type == "done":
+            return self._finish(core.RunFinishedSuccessOutcome(), result=event.data["response"])
+        if self._is_modern:
+            return self._finish(core.RunFinishedCancelledOutcome())
+        return core.RunErrorEvent(message="The run was cancelled", code="cancelled")
+
+    def _finish(self, outcome: core.RunFinishedOutcome, result: Any = None) -> core.BaseEvent:
+        used = core.TokenUsage(input_tokens=self._usage.input_tokens, output_tokens=self._usage.output_tokens)
+        usage = [used] if self._is_modern else None
+        return core.RunFinishedEvent(**self._ids, outcome=outcome, result=result, usage=usage)
+
+
+def _tells_messages(event: RunEvent) -> bool:
+    return event.type == "messages_updated" and event.run_id is None
+
+
+def _interrupt(found: FoundRun, pending: PendingApproval, call: str) -> core.Interrupt:
+    """Return what a person is asked."""
+    schema: dict[str, Any] = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
+    schema["properties"]["reason"] = {"type": "string"}
+    schema["required"] = ["approved"]
+    if pending.question:
+        answer: dict[str, Any] = {"type": "string"}
+        if pending.choices and not pending.allow_other:
+            answer["enum"] = pending.choices
+        schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
+    deadline = datetime.fromtimestamp(pending.deadline, UTC).isoformat() if pending.deadline else None
+    run = None if pending.run_id == found.id else pending.run_id
+    more = {"digest": pending.digest, "callId": pending.call_id, "run": run or found.id, "schema": pending.parameters}
+    return core.Interrupt(
+        id=waiting_id(found, run, pending.digest),
+        reason="input_required" if pending.question else "tool_call",
+        message=pending.question or pending.reason or f"{pending.name} waits for an approval",
+        tool_call_id=call,
+        response_schema=schema,
+        expires_at=deadline,
+        metadata={OURS: {**more, "choices": pending.choices} if pending.question else more},
+    )

@@ -1,0 +1,186 @@
+"""The UI message stream of Vercel's AI SDK (`useChat`): a chat is a session, an assistant's message is a turn of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from .ai_sdk_stream import MessageStream
+from .chats import Chat, ChatTurn, PersonDecision, TextSoFar, waiting_id
+from .gateway import FoundRun, Gateway, digest_of
+from .operations import json_body, problem_of_request
+from .problems import HttpProblem
+
+PREFIX = "/ai"
+RECENT_SECONDS = 300.0
+"""For so long after its end a run is told again to a page that resumes: it may have missed the end."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    text: str = ""
+    id: Any = None
+    state: Any = None
+    approval: Any = None
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    role: Literal["user", "assistant", "system"]
+    parts: list[_Part] = []
+
+    @property
+    def text(self) -> str:
+        """What it says. Raises `HttpProblem` for a file: sessions take text."""
+        if any(each.type == "file" for each in self.parts):
+            raise HttpProblem(422, "invalid", "messages: a chat takes text, no files")
+        return "".join(each.text for each in self.parts if each.type == "text")
+
+
+class PageRequest(BaseModel):
+    """What `useChat` sends: the whole history, of which decisions and the last user's text count."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(min_length=1, max_length=200)
+    messages: list[_Message] = Field(min_length=1)
+    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
+    arguments: dict[str, dict[str, Any]] = {}
+    """By approval id: other arguments for a call that is approved."""
+
+    @property
+    def decisions(self) -> dict[str, PersonDecision]:
+        """By approval id, what is decided in the history."""
+        found: dict[str, PersonDecision] = {}
+        for part in (part for message in self.messages if message.role == "assistant" for part in message.parts):
+            given = part.approval
+            if isinstance(given, Mapping) and isinstance(given.get("approved"), bool):
+                id, reason = str(given.get("id")), given.get("reason")
+                found[id] = PersonDecision(given["approved"], str(reason or "denied"), self.arguments.get(id))
+        return found
+
+    @property
+    def asked(self) -> str:
+        """The id of the question after which the last message comes; "" for none."""
+        before = self.messages[-2] if len(self.messages) > 1 else None
+        parts = before.parts if before and before.role == "assistant" else []
+        return next((str(each.id) for each in reversed(parts) if each.type == "data-question"), "")
+
+
+class AiSdkDialect:
+    """`/ai/AGENT`: the address that a page gives its `DefaultChatTransport` as `api`."""
+
+    name = "ai-sdk"
+
+    def routes(self, gateway: Gateway) -> list[BaseRoute]:
+        """Return what it answers to."""
+
+        async def chat_of(request: Request, id: str) -> Chat:
+            identity = await gateway.identify(request)
+            return Chat(gateway, identity, gateway.offer(request.path_params["agent"]), id)
+
+        async def post(request: Request) -> Response:
+            try:
+                await gateway.identify(request)
+                asked = PageRequest.model_validate(await json_body(request))
+                return await _answer(await chat_of(request, asked.id), asked, request)
+            except Exception as error:
+                return _error_response(error, request)
+
+        async def resume(request: Request) -> Response:
+            try:
+                turn = await (await chat_of(request, request.path_params["chat"])).turn()
+                if turn is None or not _is_recent(turn.found):
+                    return Response(status_code=204)
+                return MessageStream(turn.found, request, gateway).answer()
+            except Exception as error:
+                return _error_response(error, request)
+
+        async def stop(request: Request) -> Response:
+            try:
+                chat = await chat_of(request, request.path_params["chat"])
+                return JSONResponse({"stopped": await chat.stop()})
+            except Exception as error:
+                return _error_response(error, request)
+
+        return [
+            Route(f"{PREFIX}/{{agent}}", post, methods=["POST"]),
+            Route(f"{PREFIX}/{{agent}}/{{chat}}/stream", resume, methods=["GET"]),
+            Route(f"{PREFIX}/{{agent}}/{{chat}}/stop", stop, methods=["POST"]),
+        ]
+
+
+def _error_response(error: Exception, request: Request) -> Response:
+    """Return an error as the SDK shows it: the body's text is the error's message."""
+    problem = problem_of_request(error, request)
+    return PlainTextResponse(str(problem), status_code=problem.status, headers=problem.headers)
+
+
+def _is_recent(found: FoundRun) -> bool:
+    closed = found.described.close_time
+    return closed is None or (datetime.now(UTC) - closed).total_seconds() < RECENT_SECONDS
+
+
+async def _answer(chat: Chat, asked: PageRequest, request: Request) -> Response:
+    """Pass on what is new in a request, and return the stream of the message that answers it."""
+    turn, last, decisions = await chat.turn(), asked.messages[-1], asked.decisions
+    if turn is not None:
+        await chat.decide(turn, decisions)
+    if last.role != "assistant":
+        return MessageStream(await _say(chat, asked, turn), request, chat.gateway).answer()
+    found = await chat.run(last.id) or (turn.found if turn else None)
+    if found is None:
+        raise HttpProblem(404, "not_found", f"There is nothing in the chat {chat.id!r} to go on with: say something")
+    after, shown = await _after_approvals(found, set(decisions))
+    return MessageStream(found, request, chat.gateway, after, shown).answer()
+
+
+async def _say(chat: Chat, asked: PageRequest, turn: ChatTurn | None) -> FoundRun:
+    last = asked.messages[-1]
+    key = last.id
+    if asked.trigger == "regenerate-message":
+        if turn and not turn.found.has_ended:
+            return turn.found
+        key = digest_of([last.id, asked.trigger, turn.found.id if turn else ""])
+    elif turn and (answered := await _answer_question(chat, turn, asked.asked, last.text)):
+        return answered
+    return await chat.say(last.text, key, turn)
+
+
+async def _answer_question(chat: Chat, turn: ChatTurn, asked: str, text: str) -> FoundRun | None:
+    """Take a message for the answer to what the model asks; None where it asks nothing."""
+    questions = [turn.id_of(each) for each in turn.pending if each.question]
+    if questions:
+        answered = asked if asked in questions else questions[0]
+        await chat.decide(turn, {answered: PersonDecision(True, answer=text)})
+        return turn.found
+    if not asked:
+        return None
+    for event in await turn.found.handle.events(children=True):
+        is_answer = event.type == "permission_completed" and event.data["answer"] == text
+        if is_answer and waiting_id(turn.found, event.run_id, event.data["digest"]) == asked:
+            return turn.found  # The same message once more.
+    return None
+
+
+async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, TextSoFar]:
+    """Return where the message goes on whose approvals these are: behind the last of them."""
+    recorded = await found.handle.events(children=True)
+    places = [
+        place
+        for place, event in enumerate(recorded)
+        if event.type == "permission_requested" and waiting_id(found, event.run_id, event.data["digest"]) in known
+    ]
+    past = recorded[: places[-1] + 1] if places else recorded
+    has_begun = any(event.type == "messages_updated" and event.run_id is None for event in past)
+    return past[-1].position if past else "0", TextSoFar(has_begun=has_begun)

@@ -1,0 +1,237 @@
+"""The stream of one assistant's message, as the AI SDK reads it: chunks of texts, calls and what waits for a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from ..events import RunEvent
+from ..messages import Usage
+from .chats import TextSoFar, WaitsForPerson, follow, said_in, waiting_id
+from .gateway import FoundRun, Gateway
+from .operations import problem_of_request
+from .problems import HttpProblem
+from .sse import HEADERS, frame, with_keepalives
+
+STREAM_HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
+Chunk = dict[str, Any]
+
+
+class _Cut(Exception):
+    """The stream can't go on: the page is to resume it."""
+
+
+class _CutResponse(StreamingResponse):
+    """Is broken off, instead of ended, where its frames say so: a clean end would look like that of the message."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except* _Cut:
+            pass  # The server closes the connection of an answer without an end.
+
+
+def _version(request: Request) -> int:
+    """Return the major version of the SDK, which nothing but the address tells. Raises `HttpProblem`."""
+    given = request.query_params.get("v", "7")
+    if given not in ("5", "6", "7"):
+        raise HttpProblem(422, "invalid", f"v={given!r}: expected 5, 6 or 7, the major version of the package `ai`")
+    return int(given)
+
+
+class MessageStream:
+    """The chunks of one assistant's message; `after` is where they begin, of a message that goes on."""
+
+    def __init__(
+        self, found: FoundRun, request: Request, gateway: Gateway, after: str = "0", shown: TextSoFar | None = None
+    ) -> None:
+        self._found = found
+        self._request = request
+        self._version = _version(request)
+        self._stays = request.query_params.get("open") == "1"
+        """Whether the stream stays open while a person is waited for: the page decides by a request of its own."""
+        self._gateway = gateway
+        self._after = after
+        self._shown = shown
+        self._calls: set[str] = set()
+        """Whose input was told in this stream."""
+        self._open = ""
+        """The kind of part that is open: text, reasoning."""
+        self._number = 0
+        self._in_step = False
+        self._usage, self._cost = Usage(), 0.0
+
+    def answer(self) -> Response:
+        """Return the answer that sends it."""
+        headers = {**STREAM_HEADERS, "x-perdure-run": self._found.id}
+        return _CutResponse(with_keepalives(self._frames()), media_type="text/event-stream", headers=headers)
+
+    async def _frames(self) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(self._chunks()) as chunks:
+                async for chunk in chunks:
+                    yield frame(json.dumps(chunk, ensure_ascii=False))
+        except _Cut:
+            raise
+        except Exception as error:
+            text = str(problem_of_request(error, self._request))
+            yield frame(json.dumps({"type": "error", "errorText": text}, ensure_ascii=False))
+        yield frame("[DONE]")
+
+    async def _chunks(self) -> AsyncGenerator[Chunk, None]:
+        run = {"run": self._found.id}
+        yield {"type": "start", "messageId": self._found.id, "messageMetadata": {"perdure": run}}
+        following = follow(self._gateway, self._found, self._after, self._shown, stays=self._stays)
+        async with aclosing(following) as events:
+            async for event in events:
+                for chunk in self._waiting(event) if isinstance(event, WaitsForPerson) else self._told(event):
+                    yield chunk
+
+    def _told(self, event: RunEvent) -> Iterator[Chunk]:
+        """Yield what an event is in this protocol."""
+        match event.type:
+            case "tool_call_start":
+                yield from self._input(event, event.data["name"], event.data["arguments"])
+            case "tool_result":
+                yield self._result(event)
+            case "permission_completed":
+                yield from self._decided(event)
+            case _ if event.run_id is not None:
+                pass  # Of called runs, calls and decisions are told.
+            case "llm_start":
+                yield from self._end_step()
+                self._in_step = True
+                yield {"type": "start-step"}
+            case "token" | "thinking":
+                yield from self._more("text" if event.type == "token" else "reasoning", event.data["token"])
+            case "text_reset":
+                yield from self._reset(event)
+            case "llm_complete":
+                yield from self._close()
+                yield self._metadata(event)
+            case "messages_updated":
+                yield from self._close()
+                yield from self._said(event)
+            case "done" | "cancelled" | "failed":
+                yield from self._ended(event)
+            case "permission_requested":
+                pass  # What waits is told when it is known to; see `_waiting`.
+            case _:
+                yield {"type": "data-perdure", "data": {"type": event.type, **event.data}, "transient": True}
+
+    def _more(self, kind: str, text: str) -> Iterator[Chunk]:
+        if self._open != kind:
+            yield from self._close()
+            self._open, self._number = kind, self._number + 1
+            yield {"type": f"{kind}-start", "id": str(self._number)}
+        yield {"type": f"{kind}-delta", "id": str(self._number), "delta": text}
+
+    def _close(self) -> Iterator[Chunk]:
+        if self._open:
+            yield {"type": f"{self._open}-end", "id": str(self._number)}
+            self._open = ""
+
+    def _reset(self, event: RunEvent) -> Iterator[Chunk]:
+        """Take back the text of the step. Version 6 can't: the page resumes, and is told what counts."""
+        if self._version > 6:
+            self._open = ""
+            yield {"type": "reset-step"}
+        elif not event.time:
+            raise _Cut
+        yield from self._close()
+
+    def _end_step(self) -> Iterator[Chunk]:
+        yield from self._close()
+        if self._in_step:
+            self._in_step = False
+            yield {"type": "finish-step"}
+
+    def _metadata(self, event: RunEvent) -> Chunk:
+        self._usage += Usage.model_validate(event.data["usage"])
+        self._cost += event.data["costUsd"] or 0.0
+        usage = {"inputTokens": self._usage.input_tokens, "outputTokens": self._usage.output_tokens}
+        return {"type": "message-metadata", "messageMetadata": {"perdure": {"usage": usage, "costUsd": self._cost}}}
+
+    def _input(self, event: RunEvent, name: str, arguments: Any) -> Iterator[Chunk]:
+        call = _call_id(event.iteration, event.call_id, event.run_id)
+        self._calls.add(call)
+        told: Chunk = {"type": "tool-input-available", "toolCallId": call, "toolName": name, "dynamic": True}
+        try:
+            yield {**told, "input": json.loads(arguments) if isinstance(arguments, str) else arguments}
+        except ValueError:
+            yield {**told, "input": arguments}  # The model's mistake: the result says so.
+
+    def _result(self, event: RunEvent) -> Chunk:
+        told: Chunk = {"toolCallId": _call_id(event.iteration, event.call_id, event.run_id)}
+        if event.data.get("isDenied"):
+            return {**told, "type": "tool-output-denied"}
+        return {**told, "type": "tool-output-available", "output": event.data["result"]}
+
+    def _decided(self, event: RunEvent) -> Iterator[Chunk]:
+        """Tell a decision, whoever has made it."""
+        if event.data["answer"] is not None:
+            return  # A question: its answer is the call's result.
+        id = waiting_id(self._found, event.run_id, event.data["digest"])
+        call = _call_id(event.iteration, event.call_id, event.run_id)
+        if event.data["arguments"] is not None:
+            yield from self._input(event, event.data["name"], event.data["arguments"])
+        if self._version > 6 and call in self._calls:
+            yield {"type": "tool-approval-request", "approvalId": id, "toolCallId": call}
+            told = {"type": "tool-approval-response", "approvalId": id, "approved": event.data["approved"]}
+            yield {**told, "reason": event.data["reason"]} if event.data["reason"] else told
+
+    def _said(self, event: RunEvent) -> Iterator[Chunk]:
+        """Tell what somebody has said to the run while it was under way."""
+        for place, message in enumerate(said_in(event)):
+            if message.role == "user":
+                told = [{"type": "text", "text": message.text}]
+                if self._version > 6:
+                    yield {"type": "steering-message", "id": f"{event.seq}.{place}", "parts": told}
+                else:
+                    yield {"type": "data-steering", "id": f"{event.seq}.{place}", "data": {"text": message.text}}
+
+    def _waiting(self, waits: WaitsForPerson) -> Iterator[Chunk]:
+        """Tell what waits, and end: a page sends decisions when the stream has ended."""
+        yield from self._close()
+        for each in waits.pending:
+            run = None if each.run_id == self._found.id else each.run_id
+            id, call = waiting_id(self._found, run, each.digest), _call_id(each.iteration, each.call_id, run)
+            if call not in self._calls:
+                self._calls.add(call)
+                told: Chunk = {"type": "tool-input-available", "toolCallId": call, "toolName": each.name}
+                yield {**told, "input": each.arguments, "dynamic": True}
+            if each.question:
+                asked = {"question": each.question, "choices": each.choices, "allowOther": each.allow_other}
+                yield {"type": "data-question", "id": id, "data": asked}
+                continue
+            request: Chunk = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call}
+            if self._version > 6:
+                more = {"description": each.description, "deadline": each.deadline, "schema": each.parameters}
+                request["approvalDescriptor"] = {"digest": each.digest, **more}
+                request |= {"reason": each.reason} if each.reason else {}
+            yield request
+        if not self._stays:
+            yield from self._end_step()
+            yield {"type": "finish", "finishReason": "tool-calls"}
+
+    def _ended(self, event: RunEvent) -> Iterator[Chunk]:
+        yield from self._end_step()
+        if event.type == "failed":
+            yield {"type": "error", "errorText": f"{event.data['kind']}: {event.data['message']}"}
+        elif event.type == "cancelled":
+            yield {"type": "message-metadata", "messageMetadata": {"perdure": {"status": "cancelled"}}}
+            yield {"type": "abort"}
+        else:
+            yield {"type": "finish", "finishReason": "stop"}
+
+
+def _call_id(iteration: int, call_id: str | None, run_id: str | None) -> str:
+    """Return the name of a call in its message: models use an id again, and called runs have calls of their own."""
+    own = f"{iteration}.{call_id}"
+    return f"{run_id}.{own}" if run_id else own

@@ -1,0 +1,302 @@
+"""A chat of a front end: a session of one agent, what waits in it, and the run under way, with its texts whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from ..conversation import Append
+from ..errors import ApprovalError, RunNotFound
+from ..events import TERMINAL_EVENTS, RunEvent
+from ..messages import Message
+from ..protocol.outcome import RunStatus
+from ..settings.agent_file import session_settings
+from ..tool_calls import PendingApproval
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
+from .identity import Identity
+from .problems import HttpProblem
+
+
+@dataclass(frozen=True)
+class PersonDecision:
+    """What a person has decided about what waits: yes, no, or the answer to a question."""
+
+    approved: bool
+    reason: str = "denied"
+    arguments: dict[str, Any] | None = None
+    """In place of the model's."""
+    answer: str | None = None
+
+
+@dataclass(frozen=True)
+class ChatTurn:
+    """The run of a chat that is under way, or was the last one, and what waits in it."""
+
+    found: FoundRun
+    pending: Sequence[PendingApproval] = ()
+
+    def id_of(self, pending: PendingApproval) -> str:
+        """Return the name of what waits, by which a decision about it is known."""
+        return waiting_id(self.found, pending.run_id, pending.digest)
+
+
+def waiting_id(found: FoundRun, run_id: str | None, digest: str) -> str:
+    """Return the name of one call that waits, or has waited: no other call of any run has it."""
+    return digest_of([found.id, found.first_run_id, run_id or found.id, digest])
+
+
+@dataclass(frozen=True)
+class Chat:
+    """One chat, as who asks sees it."""
+
+    gateway: Gateway
+    identity: Identity
+    offer: OfferedAgent
+    id: str
+
+    async def turn(self) -> ChatTurn | None:
+        """Return where the chat stands; None where nothing was said yet."""
+        session = await self.gateway.session(self.identity, self.id, self.offer)
+        try:
+            status = await session.status()
+        except RunNotFound:
+            return None
+        run = status.run_id or (f"{session.id}/{status.turn}" if status.turn else "")
+        found = await self.run(run) if run else None
+        return ChatTurn(found, status.pending_approvals) if found else None
+
+    async def run(self, id: str) -> FoundRun | None:
+        """Return a run of this chat; None for any other id, and for one that is not kept any more."""
+        session = await self.gateway.session(self.identity, self.id, self.offer)
+        if id.rpartition("/")[0] != session.id:
+            return None
+        try:
+            return await self.gateway.run(self.identity, id)
+        except HttpProblem:
+            return None
+
+    async def say(self, text: str, key: str, before: ChatTurn | None) -> FoundRun:
+        """Send a message, which counts once under its key; returns the run that reads it, or will have read it.
+
+        `before` is where the chat stood. Raises what `Session.send` raises, and `HttpProblem` for a message that would
+        wait behind a decision.
+        """
+        if not text.strip():
+            raise HttpProblem(422, "invalid", "the message is empty: expected a text")
+        pending = before.pending if before else ()
+        if pending and session_settings(self.offer.agent).while_busy == "queue":
+            raise HttpProblem(409, "waiting", f"{pending[0].name} waits for a decision, and the message behind it")
+        session = await self.gateway.session(self.identity, self.id, self.offer)
+        sent = await session.send(text, message_id=digest_of([key, text]), by=self.identity.name)
+        await sent.status()  # The run of a queued message is there when this returns.
+        found = await self.gateway.run(self.identity, sent.id)
+        if before and before.found.id == found.id and not before.found.has_ended:
+            return await self._reader_of(found, text)
+        return found
+
+    async def _reader_of(self, found: FoundRun, text: str) -> FoundRun:
+        """Return the run that reads a message which has come while that one was under way, as soon as one does.
+
+        What waits for a person comes first: it is shown by the run under way.
+        """
+        if any(each.role == "user" and each.text == text for each in await found.handle.messages()):
+            return found
+        async with aclosing(follow(self.gateway, found)) as events:
+            async for event in events:
+                if isinstance(event, WaitsForPerson) or any(each.text == text for each in said_in(event)):
+                    return found
+        turn = await self.turn()
+        return turn.found if turn else found
+
+    async def decide(self, turn: ChatTurn, decisions: Mapping[str, PersonDecision]) -> bool:
+        """Pass on what is decided about what waits, and return whether any of it was; what waits no more is left.
+
+        Raises `ApprovalError` for a decision that can't be.
+        """
+        decided = False
+        for pending in turn.pending:
+            if decision := decisions.get(turn.id_of(pending)):
+                await self._decide(turn.found, pending, decision)
+                decided = True
+        return decided
+
+    async def _decide(self, found: FoundRun, pending: PendingApproval, decision: PersonDecision) -> None:
+        handle = found.handle.called(pending.run_id) if pending.run_id not in (None, found.id) else found.handle
+        call, digest, by = pending.call_id, pending.digest, self.identity.name
+        try:
+            if pending.question and decision.answer is not None:
+                await handle.answer(call, decision.answer, digest=digest, by=by)
+            elif decision.approved:
+                await handle.approve(call, digest=digest, arguments=decision.arguments, by=by)
+            else:
+                await handle.deny(call, decision.reason, digest=digest, by=by)
+        except ApprovalError as error:
+            if error.kind not in ("decided", "unknown"):
+                raise  # Of the others, the stream shows what somebody else has decided.
+
+    async def stop(self) -> bool:
+        """Cancel the run under way; returns whether there was one."""
+        turn = await self.turn()
+        if turn is None or turn.found.has_ended:
+            return False
+        await turn.found.handle.cancel("the client has stopped it")
+        return True
+
+
+@dataclass(frozen=True)
+class WaitsForPerson:
+    """The last thing of a stream whose run waits for a person."""
+
+    pending: Sequence[PendingApproval]
+    position: str
+
+
+async def follow(
+    gateway: Gateway, found: FoundRun, after: int | str = 0, shown: TextSoFar | None = None, *, stays: bool = False
+) -> AsyncGenerator[RunEvent | WaitsForPerson, None]:
+    """Yield the events of a run, and of those that it calls, until it ends or waits for a person.
+
+    One that `stays` goes on when somebody has decided. Texts are whole: what the model says before it asks for tools is
+    told by `token` events, too.
+    """
+    shown, waiting = shown or TextSoFar(), _Waiting(found)
+    async with aclosing(gateway.stream(found, after, children=True)) as events:
+        async for event in events:
+            for each in shown.whole(event):
+                yield each
+            if event.type in TERMINAL_EVENTS and event.run_id is None:
+                return
+            if (waits := await waiting.after(event)) is None:
+                continue
+            yield waits
+            if not stays:
+                return
+
+
+class _Waiting:
+    """Finds out where a run waits for a person: behind the last event that it has emitted before."""
+
+    def __init__(self, found: FoundRun) -> None:
+        self._found = found
+        self._status: RunStatus | None = None
+        self._seq = 0
+        self._until = 0
+        """0 while nobody is waited for."""
+
+    async def after(self, event: RunEvent) -> WaitsForPerson | None:
+        """Return what waits after an event; None as long as there may be more to tell before."""
+        self._seq = self._seq if event.run_id else event.seq
+        if event.type == "permission_requested" and not self._found.has_ended:
+            status = await self._status_at(event)
+            if any(each.digest == event.data["digest"] for each in status.pending_approvals):
+                self._until = status.last_seq
+        if self._status is None or not 0 < self._until <= self._seq:
+            return None
+        self._until = 0
+        return WaitsForPerson(self._status.pending_approvals, event.position)
+
+    async def _status_at(self, event: RunEvent) -> RunStatus:
+        if self._status is None or event.run_id or event.seq > self._status.last_seq:
+            self._status = await self._found.handle.status()
+        return self._status
+
+
+def said_in(event: RunEvent) -> Iterator[Message]:
+    """Yield the messages that an event adds to the conversation."""
+    if event.type == "messages_updated" and event.run_id is None:
+        for operation in event.operations:
+            if isinstance(operation, Append):
+                yield from operation.messages
+
+
+_CURSOR = re.compile(
+    r"(?P<position>.*)~(?P<iteration>\d{1,9})\.(?P<length>\d{1,9})\.(?P<digest>[0-9a-f]{8})", re.DOTALL
+)
+_UNCHECKED = "0" * 8
+
+
+class TextSoFar:
+    """How much of the text of an iteration a reader has: adds what no event of its own tells.
+
+    `has_begun` says whether the reader stands behind the event that tells the conversation with which the run begins.
+    """
+
+    def __init__(self, *, has_begun: bool = False) -> None:
+        self.iteration = 0
+        self.has_begun = has_begun
+        self._text = ""
+        self._known: tuple[int, str] | None = None
+        """Length and digest of the text of a reader who comes back with a cursor."""
+
+    @classmethod
+    def at(cls, cursor: str) -> tuple[str, TextSoFar]:
+        """Read a cursor: the position in the run, and what was shown there."""
+        shown = cls()
+        if (match := _CURSOR.fullmatch(cursor)) is None:
+            return cursor, shown
+        shown.iteration, shown._known = int(match["iteration"]), (int(match["length"]), match["digest"])
+        return match["position"], shown
+
+    def cursor(self, position: str) -> str:
+        """Return a position, with what was shown there: `at` reads it."""
+        length, digest = self._known or (len(self._text), _digest(self._text))
+        return f"{position}~{self.iteration}.{length}.{digest}" if length else position
+
+    def whole(self, event: RunEvent) -> Iterator[RunEvent]:
+        """Yield the event, and before it the rest of the text that is known to be whole by it."""
+        match "" if event.run_id else event.type:
+            case "llm_start":
+                self.iteration, self._text, self._known = event.iteration, "", None
+            case "text_reset":
+                self._text, self._known = "", None
+            case "token":
+                self._add(event.data["token"])
+            case "llm_complete":
+                yield from self._rest(event, event.data.get("text", ""))
+            case "messages_updated":
+                event = self._without_beginning(event)
+                for message in self._answers_in(event):
+                    yield from self._rest(event, message.text)
+        yield event
+
+    def _answers_in(self, event: RunEvent) -> Iterator[Message]:
+        """Yield what the model has said in the iteration that the reader has followed."""
+        if event.iteration == self.iteration:
+            yield from (each for each in said_in(event) if each.role == "assistant")
+
+    def _without_beginning(self, event: RunEvent) -> RunEvent:
+        """Return the event with its own change of the conversation: the run's first one tells how it begins, too."""
+        if self.has_begun:
+            return event
+        self.has_begun = True
+        return event.model_copy(update={"operations": event.operations[-1:]})
+
+    def _add(self, text: str) -> None:
+        if self._known is not None:
+            self._known = (self._known[0] + len(text), _UNCHECKED)
+        self._text += text
+
+    def _rest(self, event: RunEvent, text: str) -> Iterator[RunEvent]:
+        if not text:
+            return
+        known, self._known = self._known, None
+        if known is not None:
+            length, digest = known
+            is_same = len(text) >= length and digest in (_UNCHECKED, _digest(text[:length]))
+            self._text, is_begun = text[:length], is_same
+        else:
+            is_begun = text.startswith(self._text)
+        if not is_begun:
+            yield event.model_copy(update={"type": "text_reset", "data": {}})
+            self._text = ""
+        if rest := text[len(self._text) :]:
+            yield event.model_copy(update={"type": "token", "data": {"token": rest}})
+        self._text = text
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

@@ -1,0 +1,79 @@
+"""The official clients of chat protocols, in a process of Node's that a test drives."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from ..needs import lacking
+
+DRIVER = Path(__file__).parent / "driver.mjs"
+PACKAGES = ("ai", "ai6", "@ag-ui/client")
+
+
+def chat_modules() -> str:
+    """The `NODE_PATH` that has the clients' packages; the test that asks is skipped without them."""
+    folders = [Path(folder) for folder in os.environ.get("NODE_PATH", "").split(os.pathsep) if folder]
+    found = next((each for each in folders if all((each / name).is_dir() for name in PACKAGES)), None)
+    if found is None or shutil.which("node") is None:
+        lacking("node, and NODE_PATH with `npm install ai@7 ai6@npm:ai@6 @ag-ui/client@1`")
+    return str(found)
+
+
+class ChatClients:
+    """Clients by name; each answer is the client's state after the command."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._reading = asyncio.create_task(self._read())
+
+    async def make(self, kind: str, client: str, **given: Any) -> dict[str, Any]:
+        return await self._send(make=kind, client=client, **given)
+
+    async def do(self, client: str, op: str, **given: Any) -> dict[str, Any]:
+        return await self._send(client=client, op=op, **given)
+
+    async def _send(self, **command: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        self._answers[number] = asyncio.get_running_loop().create_future()
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({**command, "number": number}).encode() + b"\n")
+        answer = await self._answers[number]
+        assert "failed" not in answer, answer["failed"]
+        return answer
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            answer = json.loads(line)
+            self._answers.pop(answer["number"]).set_result(answer)
+
+    async def close(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        await self._reading
+
+
+@asynccontextmanager
+async def chat_clients() -> AsyncIterator[ChatClients]:
+    """A process with no client yet."""
+    environment = {**os.environ, "NODE_PATH": chat_modules()}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        "node", str(DRIVER), stdin=pipe, stdout=pipe, env=environment, limit=1 << 24
+    )
+    clients = ChatClients(process)
+    try:
+        yield clients
+    finally:
+        await clients.close()

@@ -1,0 +1,122 @@
+// Lets a test drive the official chat clients: a JSON command on each line of stdin, its answer on a line of stdout.
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
+import path from 'node:path';
+
+const modules = process.env.NODE_PATH.split(path.delimiter).find(folder => existsSync(path.join(folder, 'ai')));
+const load = name => import(pathToFileURL(path.join(modules, name)).href);
+
+// Node's own words for a broken connection are none of those by which the SDK knows one.
+const asInBrowsers = async (url, init) => {
+  let response;
+  try {
+    response = await fetch(url, init);
+  } catch (error) {
+    throw error.name === 'AbortError' ? error : new TypeError('network error: fetch failed');
+  }
+  if (response.body == null) return response;
+  const reader = response.body.getReader();
+  const body = new ReadableStream({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      } catch (error) {
+        controller.error(error.name === 'AbortError' ? error : new TypeError('network error'));
+      }
+    },
+    cancel: reason => reader.cancel(reason),
+  });
+  return new Response(body, { status: response.status, headers: response.headers });
+};
+
+class State {
+  constructor(messages) {
+    this.messages = messages;
+    this.status = 'ready';
+    this.error = undefined;
+    this.pushMessage = message => (this.messages = [...this.messages, message]);
+    this.popMessage = () => (this.messages = this.messages.slice(0, -1));
+    this.replaceMessage = (index, message) => {
+      this.messages = this.messages.map((each, at) => (at === index ? structuredClone(message) : each));
+    };
+    this.snapshot = value => structuredClone(value);
+  }
+}
+
+async function aiSdk({ package: name, api, id, messages, automatic, headers }) {
+  const folder = path.join(modules, name, 'dist');
+  const sdk = await load(path.join(name, 'dist', existsSync(path.join(folder, 'index.mjs')) ? 'index.mjs' : 'index.js'));
+  const told = { data: [], finishes: [], requests: 0, errors: [] };
+  const counted = (url, init) => ((told.requests += 1), asInBrowsers(url, init));
+  class Chat extends sdk.AbstractChat {}
+  const state = new State(messages ?? []);
+  const chat = new Chat({
+    id,
+    state,
+    transport: new sdk.DefaultChatTransport({ api, headers, fetch: counted }),
+    onData: part => told.data.push(part),
+    onError: error => told.errors.push(error.message),
+    onFinish: ({ isAbort, isDisconnect, isError, finishReason }) =>
+      told.finishes.push({ isAbort, isDisconnect, isError, finishReason }),
+    sendAutomaticallyWhen: automatic ? sdk.lastAssistantMessageIsCompleteWithApprovalResponses : undefined,
+  });
+  return {
+    send: ({ text, messageId }) => chat.sendMessage({ text, messageId }),
+    regenerate: () => chat.regenerate(),
+    approve: ({ id, approved, reason, body }) =>
+      chat.addToolApprovalResponse({ id, approved, reason, options: body && { body } }),
+    post: ({ body }) => chat.sendMessage(undefined, body && { body }),
+    resume: () => chat.resumeStream(),
+    stop: () => chat.stop(),
+    state: () => ({ messages: chat.messages, status: chat.status, error: chat.error?.message, ...told }),
+  };
+}
+
+async function agUi({ url, threadId, messages, headers }) {
+  const { HttpAgent } = await load('@ag-ui/client/dist/index.mjs');
+  const told = { events: [], errors: [] };
+  const agent = new HttpAgent({ url, threadId, initialMessages: messages ?? [], headers });
+  const subscriber = {
+    onEvent: ({ event }) => void told.events.push(event),
+    onRunFailed: ({ error }) => void told.errors.push(error.message),
+  };
+  return {
+    say: ({ text, id }) => void agent.addMessage({ id, role: 'user', content: text }),
+    run: async options => {
+      told.events = [];
+      try {
+        await agent.runAgent(options, subscriber);
+      } catch (error) {
+        told.errors.push(error.message);
+      }
+    },
+    abort: () => agent.abortRun(),
+    state: () => ({
+      messages: agent.messages,
+      state: agent.state,
+      interrupts: agent.pendingInterrupts,
+      ...told,
+    }),
+  };
+}
+
+const clients = {};
+const makers = { 'ai-sdk': aiSdk, 'ag-ui': agUi };
+const answer = value => process.stdout.write(JSON.stringify(value) + '\n');
+for (const name of ['log', 'warn', 'error', 'info', 'debug']) console[name] = (...words) => process.stderr.write(`${words.join(' ')}\n`);
+
+async function execute({ make, client, op, number, ...rest }) {
+  try {
+    if (make) clients[client] = await makers[make](rest);
+    else await clients[client][op](rest);
+    answer({ number, ...clients[client].state() });
+  } catch (error) {
+    answer({ number, failed: String(error?.stack ?? error) });
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) execute(JSON.parse(line));
+process.exit(0);
