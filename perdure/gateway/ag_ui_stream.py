@@ -111,19 +111,19 @@ class ThreadStream:
             yield self._frame(core.RunStartedEvent(**self._ids, protocol_version=version))
             async for event in self._prelude():
                 yield self._frame(event)
-            async with aclosing(self._followed()) as events:
+            async with aclosing(self._run_events()) as events:
                 async for event in events:
                     yield self._frame(event)
         except Exception as error:
             problem = problem_of_request(error, self._request)
             yield self._frame(core.RunErrorEvent(message=str(problem), code=problem.kind))
 
-    async def _followed(self) -> AsyncGenerator[core.BaseEvent, None]:
+    async def _run_events(self) -> AsyncGenerator[core.BaseEvent, None]:
         following = follow(self._chat.gateway, self._found, self._position, self._shown, stays=self._stays)
         async with aclosing(following) as events:
             async for told in events:
                 self._position = told.position
-                for event in self._waiting(told) if isinstance(told, WaitsForPerson) else self._told(told):
+                for event in self._interruption(told) if isinstance(told, WaitsForPerson) else self._events_of(told):
                     yield event
 
     @property
@@ -188,7 +188,7 @@ class ThreadStream:
         given = self._given.state if isinstance(self._given.state, dict) else {}
         return core.StateSnapshotEvent(snapshot={**given, OURS: own})
 
-    def _told(self, event: RunEvent) -> Iterator[core.BaseEvent]:
+    def _events_of(self, event: RunEvent) -> Iterator[core.BaseEvent]:
         """Yield what an event is in this protocol."""
         if event.run_id is not None:
             return  # Of called runs, what waits is told.
@@ -209,7 +209,7 @@ class ThreadStream:
                 result = event.data["result"]
                 yield core.ToolCallResultEvent(message_id=f"{call}.result", tool_call_id=call, content=result)
             case "messages_updated":
-                yield from self._said(event)
+                yield from self._steering_of(event)
             case "llm_complete":
                 self._take(event)
             case "done" | "cancelled" | "failed":
@@ -249,7 +249,7 @@ class ThreadStream:
             yield core.ToolCallArgsEvent(tool_call_id=call, delta=arguments)
         yield core.ToolCallEndEvent(tool_call_id=call)
 
-    def _said(self, event: RunEvent) -> Iterator[core.BaseEvent]:
+    def _steering_of(self, event: RunEvent) -> Iterator[core.BaseEvent]:
         """Tell what somebody has said to the run while it was under way."""
         before = len(self._thread.messages)
         self._thread.take(event)
@@ -262,7 +262,7 @@ class ThreadStream:
                 yield core.TextMessageContentEvent(message_id=message.id, delta=message.content)
                 yield core.TextMessageEndEvent(message_id=message.id)
 
-    def _waiting(self, waits: WaitsForPerson) -> Iterator[core.BaseEvent]:
+    def _interruption(self, waits: WaitsForPerson) -> Iterator[core.BaseEvent]:
         """Tell what waits, and interrupt the run."""
         yield from self._close()
         interrupts = []

@@ -70,7 +70,7 @@ class PageRequest(BaseModel):
         return found
 
     @property
-    def asked(self) -> str:
+    def question_id(self) -> str:
         """The id of the question after which the last message comes; "" for none."""
         before = self.messages[-2] if len(self.messages) > 1 else None
         parts = before.parts if before and before.role == "assistant" else []
@@ -152,7 +152,7 @@ async def _say(chat: Chat, asked: PageRequest, turn: ChatTurn | None) -> FoundRu
         if turn and not turn.found.has_ended:
             return turn.found
         key = digest_of([last.id, asked.trigger, turn.found.id if turn else ""])
-    elif turn and (answered := await _answer_question(chat, turn, asked.asked, last.text)):
+    elif turn and (answered := await _answer_question(chat, turn, asked.question_id, last.text)):
         return answered
     return await chat.say(last.text, key, turn)
 

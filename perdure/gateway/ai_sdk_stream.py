@@ -90,10 +90,10 @@ class MessageStream:
         following = follow(self._gateway, self._found, self._after, self._shown, stays=self._stays)
         async with aclosing(following) as events:
             async for event in events:
-                for chunk in self._waiting(event) if isinstance(event, WaitsForPerson) else self._told(event):
+                for chunk in self._requests_of(event) if isinstance(event, WaitsForPerson) else self._chunks_of(event):
                     yield chunk
 
-    def _told(self, event: RunEvent) -> Iterator[Chunk]:
+    def _chunks_of(self, event: RunEvent) -> Iterator[Chunk]:
         """Yield what an event is in this protocol."""
         match event.type:
             case "tool_call_start":
@@ -101,7 +101,7 @@ class MessageStream:
             case "tool_result":
                 yield self._result(event)
             case "permission_completed":
-                yield from self._decided(event)
+                yield from self._decision_of(event)
             case _ if event.run_id is not None:
                 pass  # Of called runs, calls and decisions are told.
             case "llm_start":
@@ -117,11 +117,11 @@ class MessageStream:
                 yield self._metadata(event)
             case "messages_updated":
                 yield from self._close()
-                yield from self._said(event)
+                yield from self._steering_of(event)
             case "done" | "cancelled" | "failed":
-                yield from self._ended(event)
+                yield from self._end_of(event)
             case "permission_requested":
-                pass  # What waits is told when it is known to; see `_waiting`.
+                pass  # What waits is told when it is known to; see `_requests_of`.
             case _:
                 yield {"type": "data-perdure", "data": {"type": event.type, **event.data}, "transient": True}
 
@@ -173,7 +173,7 @@ class MessageStream:
             return {**told, "type": "tool-output-denied"}
         return {**told, "type": "tool-output-available", "output": event.data["result"]}
 
-    def _decided(self, event: RunEvent) -> Iterator[Chunk]:
+    def _decision_of(self, event: RunEvent) -> Iterator[Chunk]:
         """Tell a decision, whoever has made it."""
         if event.data["answer"] is not None:
             return  # A question: its answer is the call's result.
@@ -186,7 +186,7 @@ class MessageStream:
             told = {"type": "tool-approval-response", "approvalId": id, "approved": event.data["approved"]}
             yield {**told, "reason": event.data["reason"]} if event.data["reason"] else told
 
-    def _said(self, event: RunEvent) -> Iterator[Chunk]:
+    def _steering_of(self, event: RunEvent) -> Iterator[Chunk]:
         """Tell what somebody has said to the run while it was under way."""
         for place, message in enumerate(said_in(event)):
             if message.role == "user":
@@ -196,7 +196,7 @@ class MessageStream:
                 else:
                     yield {"type": "data-steering", "id": f"{event.seq}.{place}", "data": {"text": message.text}}
 
-    def _waiting(self, waits: WaitsForPerson) -> Iterator[Chunk]:
+    def _requests_of(self, waits: WaitsForPerson) -> Iterator[Chunk]:
         """Tell what waits, and end: a page sends decisions when the stream has ended."""
         yield from self._close()
         for each in waits.pending:
@@ -220,7 +220,7 @@ class MessageStream:
             yield from self._end_step()
             yield {"type": "finish", "finishReason": "tool-calls"}
 
-    def _ended(self, event: RunEvent) -> Iterator[Chunk]:
+    def _end_of(self, event: RunEvent) -> Iterator[Chunk]:
         yield from self._end_step()
         if event.type == "failed":
             yield {"type": "error", "errorText": f"{event.data['kind']}: {event.data['message']}"}
