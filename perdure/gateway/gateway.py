@@ -284,9 +284,11 @@ def may_reach(identity: Identity, run: WorkflowExecution) -> bool:
 
 def scoped_id(identity: Identity, id: str) -> str:
     """Return an id that a client has chosen, so that those of two tenants never meet."""
-    if identity.tenant is None or id.startswith(f"{identity.tenant}:"):
+    if identity.tenant is None:
         return id
-    return f"{identity.tenant}:{id}"
+    # With a colon in a tenant's name, one tenant's ids could be another's.
+    prefix = identity.tenant.replace("%", "%25").replace(":", "%3A") + ":"
+    return id if id.startswith(prefix) else f"{prefix}{id}"
 
 
 def digest_of(value: Any) -> str:
