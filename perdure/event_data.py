@@ -71,7 +71,9 @@ EventType = Literal[
     "permission_completed",
     "held",
     "went_on",
+    "slept",
 ]
+OnStale = Literal["tell", "go_on", "hold", "fail"]
 HoldReason = Literal["rate_limit", "credentials", "server", "tool", "budget", "paused", "stale"]
 """Why a run is held (`perdure docs holding`)."""
 
@@ -182,6 +184,14 @@ class WentOnData(TypedDict):
     """The fields of `RunOptions` that have changed."""
     model: str | None
     """The model that is called from now on, as `PROVIDER/ID`; None for the same."""
+
+
+class SleptData(TypedDict):
+    """No worker took the run up for longer than `RunOptions.stale_after`."""
+
+    seconds: float
+    then: OnStale
+    """What the run does now (`RunOptions.on_stale`)."""
 
 
 class FailedData(TypedDict):
@@ -315,6 +325,7 @@ LoggedData = (
     | PermissionCompletedData
     | HeldData
     | WentOnData
+    | SleptData
 )
 """What a run emits. To two types the reader adds the messages. `text_reset` is the reader's own, and `tool_progress` is
 told live alone."""
@@ -347,6 +358,7 @@ EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
         "permission_completed": PermissionCompletedData,
         "held": HeldData,
         "went_on": WentOnData,
+        "slept": SleptData,
     }
 )
 """Event type → the type of its data, as a reader sees it."""

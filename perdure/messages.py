@@ -214,6 +214,9 @@ class ToolResult(BaseModel):
     """Whether the call may have taken effect although this is no success: then only an idempotent one is repeated."""
     later: Postponed | None = Field(default=None, exclude_if=operator.not_)
     """Set while this is no result yet, because another system finishes the call."""
+    ended_at: float | None = Field(default=None, alias="endedAt", exclude_if=operator.not_)
+    """When the execution ended, in seconds since the epoch, by the server's clock; only with `RunOptions.stale_after`.
+    """
 
     @property
     def text(self) -> str:
@@ -348,3 +351,5 @@ class ModelReply(BaseModel):
     lost_attempts: int = Field(default=0, exclude_if=operator.not_)
     """How many attempts of the call were lost together with their workers, after they had asked the model. `usage` has
     an estimate of what they have used (`Usage.lost_tokens`)."""
+    ended_at: float | None = Field(default=None, exclude_if=operator.not_)
+    """As `ToolResult.ended_at`."""

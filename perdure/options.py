@@ -76,6 +76,12 @@ class RunOptions(BaseModel):
     on_failure: Literal["fail", "hold"] | None = Field(default=None, exclude_if=_is_none)
     """What to do where waiting may help (a provider's limit, a refused key, a missing tool or server, a budget): fail,
     or hold the run until somebody lets it go on. None leaves it to the worker's owner, and then to fail (§9.10)."""
+    stale_after: float | None = Field(default=None, gt=0, le=MAX_SECONDS, exclude_if=_is_none)
+    """How long a run may have no worker that takes it up before `on_stale` decides; None for ever. Waits for a person,
+    holds, pauses, retries and called runs do not count."""
+    on_stale: Literal["tell", "go_on", "hold", "fail"] = Field(default="tell", exclude_if=lambda word: word == "tell")
+    """What a run does that had no worker for `stale_after`: tell the model for how long, go on, wait as held until a
+    person lets it go on, or fail."""
     output_retries: int = Field(default=2, ge=0)
     """How often to send back an answer that does not fit the file's outputs; then the run fails."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
@@ -118,6 +124,7 @@ class RunOptions(BaseModel):
         "rate_limit_seconds",
         "cancel_grace",
         "max_seconds",
+        "stale_after",
         mode="wrap",
     )
     @classmethod

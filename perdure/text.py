@@ -1,4 +1,4 @@
-"""Text from outside made valid, shortened, escaped and decoded; counts and amounts of money as people read them."""
+"""Text from outside made valid, shortened, escaped and decoded; counts, money and times as people read them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import codecs
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -236,3 +237,17 @@ def _decoder_name(name: str) -> str:
     except (LookupError, ValueError):
         return UTF_8
     return found if found in _DECODED else UTF_8
+
+
+def duration_text(seconds: float) -> str:
+    """Format a time in its two largest units: `340 ms`, `1.2 s`, `1 min 34 s`, `2 d 3 h`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = timedelta(seconds=round(seconds))
+    hours, rest = divmod(whole.seconds, 3600)
+    units = {"d": whole.days, "h": hours, "min": rest // 60, "s": rest % 60}
+    first = next(place for place, amount in enumerate(units.values()) if amount)
+    shown = [f"{amount} {unit}" for unit, amount in list(units.items())[first : first + 2] if amount]
+    return " ".join(shown)

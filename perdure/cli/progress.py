@@ -9,7 +9,7 @@ from typing import Any
 
 from ..commands import command_line, decision_command, denial_command
 from ..events import RunEvent
-from ..text import count_of, format_usd, one_line
+from ..text import count_of, duration_text, format_usd, one_line
 from .console import (
     Tone,
     describe_call,
@@ -107,6 +107,11 @@ def describe_going_on(data: Mapping[str, Any]) -> str:
     return one_line(f"goes on{by}{': ' if changes else ''}{', '.join(changes)}", 300)
 
 
+def describe_sleep(data: Mapping[str, Any]) -> str:
+    """Return for how long a run had no worker, and what it does now."""
+    return f"no worker took the run up for {duration_text(data['seconds'])} (on_stale: {data['then']})"
+
+
 def request_lines(event: RunEvent, run_id: str, call: str) -> tuple[str, str, str]:
     """Return what waits for a person in the run, and the two commands that decide; `call` describes the tool call."""
     kind, data = event.data.get("kind", "approval"), event.data
@@ -157,7 +162,8 @@ _LINES: dict[str, tuple[Tone, Callable[[Mapping[str, Any]], str]]] = {
     ),
     "compaction_failed": ("faint", _message),
     "went_on": ("strong", lambda data: f"  {describe_going_on(data)}"),
+    "slept": ("strong", lambda data: f"  {describe_sleep(data)}"),
     "permission_completed": ("strong", lambda data: f"  {describe_decision(data)}"),
 }
-_SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_completed", "held", "went_on")
+_SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_completed", "held", "went_on", "slept")
 """What is shown of the runs of other agents, which may go on at the same time."""

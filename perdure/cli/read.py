@@ -13,7 +13,7 @@ from ..events import TERMINAL_EVENTS, as_changes
 from ..history.chain import Chain
 from ..messages import Message
 from ..payloads.encryption import EncryptionError
-from ..text import count_of, format_usd, one_line
+from ..text import count_of, duration_text, format_usd, one_line
 from . import run_options as options
 from .ask_person import local_time, times
 from .command import execute
@@ -68,6 +68,8 @@ async def _status(id: str, as_json: bool) -> None:
     answer(f"tokens: {usage.input_tokens} in{cached_text(usage.model_dump())}, {usage.output_tokens} out")
     if found.cost_usd is not None:
         answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")
+    if found.slept_seconds:
+        answer(f"no worker took it up for {duration_text(found.slept_seconds)} (stale_after)")
     if found.missing:
         what, queue, since = ", ".join(found.missing.what), found.missing.task_queue, local_time(found.missing.since)
         answer(f"waits for a worker of the task queue {queue!r} that has {what}, since {since}")

@@ -26,7 +26,7 @@ from .console import (
     short_call,
     to_json,
 )
-from .progress import describe_going_on, held_lines, request_lines
+from .progress import describe_going_on, describe_sleep, held_lines, request_lines
 from .terminal import VisibleConsole
 from .under_way import FlowingText, UnderWay, indent, key_of, time_taken
 
@@ -97,6 +97,7 @@ class EventLines:
             "permission_completed": self._decision,
             "held": self._hold_lines,
             "went_on": lambda event: _note(describe_going_on(event.data)),
+            "slept": lambda event: _note(describe_sleep(event.data)),
             "done": self._end,
             "cancelled": self._end,
             "failed": self._end,

@@ -41,6 +41,8 @@ class MoreOptions(TypedDict, total=False):
     max_answer_bytes: int
     output_retries: int
     on_failure: Literal["fail", "hold"] | None
+    stale_after: float | None
+    on_stale: Literal["tell", "go_on", "hold", "fail"]
     on_limit: Literal["raise", "partial", "final_answer"]
     unknown_tools: Literal["recover", "raise"]
     max_total_tokens: int | None

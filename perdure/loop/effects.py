@@ -18,6 +18,10 @@ class Cancelled(Exception):
     """The run was cancelled while the loop waited; what it waited for was given up (§13.2)."""
 
 
+class Slept(Exception):
+    """No worker took the run up for so long that the model is to be told before it is called."""
+
+
 class Calling(NamedTuple):
     """How the model is called, besides its conversation."""
 
@@ -76,8 +80,15 @@ class Effects(Protocol):
         failed with the error.
         """
 
+    async def wake(self) -> None:
+        """Do what `on_stale` says if no worker took the run up for `stale_after`. Raises the `RunError` of one that
+        fails.
+        """
+
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
-        """Make one attempt of a model call. Raises `ModelError` when the provider or the connection to it fails."""
+        """Make one attempt of a model call. Raises `ModelError` when the provider or the connection to it fails, and
+        `Slept` if the model is to be told of that first.
+        """
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
         """Execute one tool call. Never raises for what the tool does: a failure is a result."""

@@ -127,6 +127,8 @@ class ChildEnd:
     cost_usd: float | None = None
     unpriced_calls: int = 0
     """As in `LoopState`."""
+    slept_seconds: float = 0.0
+    """As in `LoopState`."""
     is_told: bool = True
     """Whether it has told what it has used. A run that was cancelled or ended from outside does not."""
 

@@ -122,6 +122,7 @@ class AgentLoop:
             self.state.iteration += 1
             self._check_cancellation()
             self._drain_steering()
+            await self._effects.wake()
             if reached := await self._final_limit():
                 return await self._stop_at(reached)
             self._drain_steering()  # What came while the run was held.

@@ -13,6 +13,7 @@ from ..event_data import (
     LlmCompleteData,
     LlmStartData,
     LoggedData,
+    LoggedMessagesUpdatedData,
     ModelFallbackData,
     ProviderToolData,
     StatusData,
@@ -21,7 +22,8 @@ from ..event_data import (
 )
 from ..messages import Message, ModelReply
 from ..options import RunOptions
-from .effects import Calling, Cancelled, Effects
+from ..text import duration_text
+from .effects import Calling, Cancelled, Effects, Slept
 from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
 from .state import LoopState, usage_data
 
@@ -30,6 +32,8 @@ NO_NATIVE_TOOLS = "The provider refuses tools, so the model is told of them in t
 NO_TOOLS_ADVICE = ". Such a model is told of its tools in the prompt with tool_protocol='auto' or 'json'"
 EMPTY_ANSWER = "The model's final response is empty: what it said before stands for it"
 NO_ANSWER = "The model's final response is empty"
+SLEPT = "[This run has just slept for {}: no worker took it up. What you know of the world may be out of date.]"
+"""What the model is told with `on_stale="tell"`, as a message of a user."""
 NEVER_PASSED_ON = frozenset({"bad_request"})
 """A request that one model's API finds wrong is ours to mend; what an API can't be sent is `unsupported`."""
 HELD_FOR: Mapping[str | None, HoldReason] = {
@@ -72,6 +76,7 @@ class ModelCalls:
 
     async def make(self, *, with_tools: bool) -> ModelReply:
         """Return the model's reply to the conversation. Raises what `call_with_retry` raises."""
+        self._tell_of_sleep()
         self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
         reply = await self._call_or_hold(with_tools)
         self._state.count(reply)
@@ -141,7 +146,7 @@ class ModelCalls:
     async def _attempt(self, with_tools: bool) -> ModelReply:
         """One attempt. Where the provider refuses tools, and the run may do without native ones, that is none yet."""
         try:
-            return await self._effects.call_model(self._conversation, self._next_call(with_tools))
+            return await self._call(with_tools)
         except ModelError as error:
             if self._options.tool_protocol != "auto" or self._state.prompted or error.kind != "no_tools":
                 raise
@@ -149,7 +154,21 @@ class ModelCalls:
             self._emit_status(f"{NO_NATIVE_TOOLS}: {error.account}")
             if self._effects.cancelled():
                 raise Cancelled from None
-            return await self._effects.call_model(self._conversation, self._next_call(with_tools))
+            return await self._call(with_tools)
+
+    async def _call(self, with_tools: bool) -> ModelReply:
+        while True:
+            try:
+                return await self._effects.call_model(self._conversation, self._next_call(with_tools))
+            except Slept:
+                self._tell_of_sleep()
+
+    def _tell_of_sleep(self) -> None:
+        slept, self._state.untold_sleep = self._state.untold_sleep, 0.0
+        if slept:
+            self._conversation.append([Message.user(SLEPT.format(duration_text(slept)))])
+            self._state.unchecked += 1
+            self._emit("messages_updated", LoggedMessagesUpdatedData())
 
     def _next_call(self, with_tools: bool) -> Calling:
         calling = Calling(self._state.iteration, with_tools, fallback=self._state.fallback)

@@ -78,6 +78,10 @@ class LoopState:
     """Which model of the agent's `fallback` the run calls now, from 1; 0 for its own."""
     held_seconds: float = 0.0
     """How long the run was held, which does not count for `max_seconds`."""
+    slept_seconds: float = 0.0
+    """How long no worker took the run up, each time for more than `stale_after`."""
+    untold_sleep: float = 0.0
+    """How much of that the model is to be told before it is called again."""
     draft: str = ""
     """There: what the model has said when it called no tool. It is no answer, unless the answer is empty."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from temporalio.api.enums.v1 import TaskQueueKind
@@ -15,6 +15,7 @@ from ..guardrails import GuardrailPoint
 from ..later import Completion
 from ..messages import Exchanged, JsonObject, Message, ToolResult
 from ..tool_calls import ToolRequest
+from .brakes import PAUSED
 from .outcome import HeldUp
 from .run import Lineage, RecordedOptions, TurnOf
 
@@ -99,6 +100,34 @@ class InventoryInput(Exchanged):
     offer: Offer | None = None
 
 
+class Freshness(Exchanged):
+    """After which time without a worker a call is not begun (`STALE`)."""
+
+    seconds: float
+    ready_at: float | None = None
+    """Since when the run could have begun the call, in seconds since the epoch; None where that is not known."""
+    may_queue: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether it waits for a slot of a worker, however long that takes."""
+
+
+class CallInput(Exchanged):
+    """Base of the input of every call that the run makes: of the model, a tool, a guardrail, a compactor."""
+
+    fresh: Freshness | None = Field(default=None, exclude_if=operator.not_)
+    """Only of a run with `RunOptions.stale_after`."""
+
+
+class StaleAttempt(Exchanged):
+    """What an attempt says that was not begun because no worker took it up for too long."""
+
+    since: float
+    until: float
+    """Both in seconds since the epoch, by the server's clock."""
+    attempt: int
+    told: Any = None
+    """What the attempt before has told by its heartbeats."""
+
+
 class ConversationInput(Exchanged):
     """Base of every input that records a part of the conversation."""
 
@@ -130,7 +159,7 @@ class CallSoFar(Exchanged):
         return self.model_copy(update={"lost": self.lost + attempts, "lost_chars": self.lost_chars + chars})
 
 
-class ModelInput(ConversationInput):
+class ModelInput(ConversationInput, CallInput):
     """One attempt of a model call."""
 
     iteration: int
@@ -163,7 +192,7 @@ class EndResponseInput(Exchanged):
     """What earlier activities of the call have left; the one under way tells what it knows."""
 
 
-class CompactInput(ConversationInput):
+class CompactInput(ConversationInput, CallInput):
     """The `drop` messages after the first `head` are to be summarised."""
 
     head: int
@@ -171,7 +200,7 @@ class CompactInput(ConversationInput):
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 
-class JudgeInput(Exchanged):
+class JudgeInput(CallInput):
     """What a guardrail is asked about: a conversation (input), a message (output) or a request (tool, approval)."""
 
     point: GuardrailPoint | Literal["approval"]
@@ -182,7 +211,7 @@ class JudgeInput(Exchanged):
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 
-class ToolInput(Exchanged):
+class ToolInput(CallInput):
     """One execution of a tool."""
 
     request: ToolRequest
@@ -268,7 +297,10 @@ WORKER_SHUTDOWN = "WorkerShutdown"
 
 SUSPECT_WAITS = "SuspectWaits"
 """Error type: the worker executes another call just now that may be what ends workers."""
-NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", SUSPECT_WAITS, NOT_HERE)
+STALE = "Stale"
+"""Error type of an activity that has not begun, because no worker took it up for too long. The details are a
+`StaleAttempt`."""
+NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", SUSPECT_WAITS, NOT_HERE, PAUSED, STALE)
 """Error types of an activity that has not begun with its tool. What a tool itself raises is a result."""
 TOOL_STARTS = 5
 """How often a tool that may be repeated is started by workers that are lost: it may be what brings them down."""

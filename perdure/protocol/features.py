@@ -31,8 +31,12 @@ TRIM_TO = "trim-to"
 HOLD = "hold"
 """The run may be held instead of failing (`RunOptions.on_failure`)."""
 
+STALE_AFTER = "stale-after"
+"""The run notices that it had no worker for a long time (`RunOptions.stale_after`)."""
+
 KNOWN_FEATURES: frozenset[str] = frozenset(
     {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT, FALLBACK, TRIM_TO, HOLD}
+    | {STALE_AFTER}
 )
 """The names of the behaviours beyond those of version 0.1 that this version has.
 
@@ -53,5 +57,6 @@ def needed_by(options: RunOptions) -> list[str]:
         AGENT_LIMITS: is_later,
         TRIM_TO: options.context_budget is not None and options.trim_to < 1,
         HOLD: options.on_failure == "hold",
+        STALE_AFTER: options.stale_after is not None,
     }
     return [feature for feature, is_needed in needed.items() if is_needed]

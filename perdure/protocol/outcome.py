@@ -43,6 +43,8 @@ class RunOutput(Exchanged):
     """How many of the last messages the input guardrail has not let through; only of a turn of a session."""
     handed_over: ConversationRef | None = Field(default=None, exclude_if=operator.not_)
     """What a turn of a session has added to its conversation; None where signals to the session (`HandedOver`) tell."""
+    slept_seconds: float = Field(default=0.0, exclude_if=operator.not_)
+    """How long no worker took the run up: see `RunStatus`."""
 
 
 class RunFailure(Exchanged):
@@ -67,6 +69,7 @@ class RunFailure(Exchanged):
     handed_over: ConversationRef | None = Field(default=None, exclude_if=operator.not_)
     refused: int = Field(default=0, exclude_if=operator.not_)
     """How many messages of a turn the input guardrail has refused: the session goes on without them."""
+    slept_seconds: float = Field(default=0.0, exclude_if=operator.not_)
 
 
 class ForkOf(Exchanged):
@@ -142,6 +145,8 @@ class RunStatus(Exchanged):
     """Why the run is held, or runs that it has called; several of its tool calls may be, at the same time."""
     awaited: list[AwaitedCall] = Field(default=[], exclude_if=operator.not_)
     """The tool calls that other systems are to finish."""
+    slept_seconds: float = Field(default=0.0, exclude_if=operator.not_)
+    """How long no worker took the run up, each time for more than `RunOptions.stale_after`."""
 
 
 T = TypeVar("T", default=Any)

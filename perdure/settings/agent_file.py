@@ -115,8 +115,8 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     update.update(own)
     for name in BUDGETS:
         update[name] = least(getattr(options, name), own.get(name))
-    if "on_failure" not in own:
-        update.pop("on_failure", None)
+    for name in {"on_failure", "stale_after", "on_stale"} - own.keys():
+        update.pop(name, None)
     for name in ("max_depth", "cancel_grace"):
         update[name] = least(getattr(options, name), own.get(name))
     return options.model_copy(update=update)

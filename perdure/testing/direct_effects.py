@@ -198,6 +198,9 @@ class DirectEffects(Effects):
     async def hold(self, error: RunError, reason: HoldReason) -> None:
         raise error
 
+    async def wake(self) -> None:
+        pass
+
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         self.unread.clear()
         agent = self.agent.with_fallback(calling.fallback)

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import cache, partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -115,20 +114,6 @@ def problem(span: ReadableSpan) -> str:
     if said.startswith(kind):
         return said or "failed"
     return f"{kind}: {said}" if said else kind
-
-
-def duration_text(seconds: float) -> str:
-    """Format a time in its two largest units: `340 ms`, `1.2 s`, `1 min 34 s`, `2 d 3 h`."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    whole = timedelta(seconds=round(seconds))
-    hours, rest = divmod(whole.seconds, 3600)
-    units = {"d": whole.days, "h": hours, "min": rest // 60, "s": rest % 60}
-    first = next(place for place, amount in enumerate(units.values()) if amount)
-    shown = [f"{amount} {unit}" for unit, amount in list(units.items())[first : first + 2] if amount]
-    return " ".join(shown)
 
 
 PROVIDERS = {"azure": "azure.ai.openai", "foundry": "azure.ai.inference"}

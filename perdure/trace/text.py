@@ -9,8 +9,8 @@ from typing import NamedTuple
 from opentelemetry.sdk.trace import ReadableSpan
 
 from ..history.events import NANOSECONDS
-from ..text import one_line, visible
-from .describe import Kind, duration_text, is_open, kind_of, problem, seconds, tokens
+from ..text import duration_text, one_line, visible
+from .describe import Kind, is_open, kind_of, problem, seconds, tokens
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
-"""What a worker knows of the namespace's brakes: before each call of a run it looks whether one is on the run."""
+"""What a worker knows of the namespace's brakes, and what keeps it from beginning a call of a run: one of them, or that
+nobody has taken up the call for too long."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
 from temporalio import activity, workflow
 from temporalio.client import Client
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 from temporalio.worker import (
@@ -22,8 +25,9 @@ from temporalio.worker import (
 )
 
 from ..activities.brakes import BrakeRecord
-from ..activities.failures import typed_failures
+from ..activities.failures import starts_so_far, typed_failures
 from ..activities.run_cache import RunCache
+from ..messages import ModelReply, ToolResult
 from ..protocol import activities
 from ..protocol.brakes import BRAKE_ON_RUN, PAUSED, Brake, Brakes, PausedAttempt, RunFacts
 from ..protocol.descriptions import shown_name
@@ -134,7 +138,10 @@ class BrakeWatch:
 
 
 class BrakeInterceptor(Interceptor):
-    """Refuses calls of runs that a brake is on, before they begin; says to runs what the worker knows."""
+    """Refuses calls that may not begin now: a brake is on their run, or they have waited for a worker for too long.
+
+    Says to runs what the worker knows.
+    """
 
     def __init__(self, watch: BrakeWatch) -> None:
         self._watch = watch
@@ -168,20 +175,62 @@ class _BrakedActivities(ActivityInboundInterceptor):
         info = activity.info()
         is_call = info.activity_type in CALLS or info.activity_type.startswith(activities.TOOL_PREFIX)
         # The workflow looks before it begins with those that are local.
-        if is_call and not info.is_local and await self._watch.has_brakes():
-            with typed_failures():
-                if brake := await self._watch.current_brake():
-                    raise _refusal(brake)
-        return await super().execute_activity(input)
+        if not is_call or info.is_local:
+            return await super().execute_activity(input)
+        call = _input_of(input.args)
+        if not _is_over(call):
+            await self._require_permission(call)
+        begun = time.monotonic()
+        result = await super().execute_activity(input)
+        if call.fresh is not None and isinstance(result, ModelReply | ToolResult):
+            ended = info.started_time.timestamp() + time.monotonic() - begun
+            return result.model_copy(update={"ended_at": ended})
+        return result
+
+    async def _require_permission(self, call: activities.CallInput) -> None:
+        """Raises the error of an attempt that may not begin now."""
+        _require_fresh(call)
+        if not await self._watch.has_brakes():
+            return
+        with typed_failures():
+            if brake := await self._watch.current_brake():
+                raise _refusal(f"Not begun: {brake}", PAUSED, PausedAttempt(brake=brake, **_attempt()))
 
 
-def _refusal(brake: Brake) -> ApplicationError:
-    """Return the error of an attempt that has not begun; what earlier attempts have told goes along."""
+def _input_of(arguments: Sequence[Any]) -> activities.CallInput:
+    """Return the call's input; that of a dynamic activity is not read yet."""
+    input = arguments[0] if arguments else None
+    if isinstance(input, RawValue):
+        input = activity.payload_converter().from_payload(input.payload, activities.ToolInput)
+    return input if isinstance(input, activities.CallInput) else activities.CallInput()
+
+
+def _is_over(call: activities.CallInput) -> bool:
+    """Return whether nothing will begin: all starts of a tool are used up, and its result is that it was lost."""
+    offer = call.offer if isinstance(call, activities.ToolInput) else None
+    return offer is not None and starts_so_far() >= offer.starts
+
+
+def _require_fresh(call: activities.CallInput) -> None:
+    """Raises the error of an attempt that no worker took up for too long, by the server's clock."""
+    if (fresh := call.fresh) is None:
+        return
     info = activity.info()
-    return ApplicationError(
-        f"Not begun: {brake}",
-        PausedAttempt(brake=brake, attempt=info.attempt, told=next(iter(info.heartbeat_details), None)),
-        type=PAUSED,
-        non_retryable=True,
-        category=ApplicationErrorCategory.BENIGN,
-    )
+    waits = [(fresh.ready_at, info.scheduled_time.timestamp())] if fresh.ready_at is not None else []
+    if not fresh.may_queue:
+        waits.append((info.current_attempt_scheduled_time.timestamp(), info.started_time.timestamp()))
+    since, until = max(waits, key=lambda wait: wait[1] - wait[0], default=(0.0, 0.0))
+    if until - since > fresh.seconds:
+        text = f"Not begun: no worker took it up for {until - since:.3g} s, and stale_after is {fresh.seconds:g} s"
+        raise _refusal(text, activities.STALE, activities.StaleAttempt(since=since, until=until, **_attempt()))
+
+
+def _attempt() -> dict[str, Any]:
+    """Return which attempt this is, and what those before it have told."""
+    info = activity.info()
+    return {"attempt": info.attempt, "told": next(iter(info.heartbeat_details), None)}
+
+
+def _refusal(text: str, type: str, details: PausedAttempt | activities.StaleAttempt) -> ApplicationError:
+    """Return the error of an attempt that has not begun."""
+    return ApplicationError(text, details, type=type, non_retryable=True, category=ApplicationErrorCategory.BENIGN)

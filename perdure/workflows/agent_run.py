@@ -80,6 +80,7 @@ class Ending:
             unread_steering=self.state.unread,
             unchecked=self.turn.unchecked if self.turn else 0,
             handed_over=self.turn.in_result if self.turn else None,
+            slept_seconds=loop.slept_seconds,
         )
 
     def failure(self, error: RunError) -> ApplicationError:
@@ -102,6 +103,7 @@ class Ending:
             unchecked=self.turn.unchecked if self.turn else 0,
             handed_over=self.turn.in_result if self.turn else None,
             refused=len(self.turn.refused) if self.turn else 0,
+            slept_seconds=loop.slept_seconds,
         )
         return ApplicationError(
             bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True

@@ -1,4 +1,4 @@
-"""Keeps a run from making calls while a brake is on it."""
+"""Keeps a run from making calls while a brake is on it, and those that no worker took up for too long."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from ..errors import RunError
 from ..loop.effects import Cancelled
+from ..protocol.activities import STALE, StaleAttempt
 from ..protocol.brakes import BRAKE_ON_RUN, PATCH, PAUSED, Brake, PausedAttempt
 from .policies import LOST_WORKER_RETRIES, MARGIN
 from .received import is_recorded
@@ -18,26 +19,38 @@ from .run_state import RunState
 Result = TypeVar("Result")
 
 
-def paused_attempt(error: FailureError) -> PausedAttempt | None:
-    """Return what a brake has kept from beginning; None for another failure."""
+def unbegun_attempt(error: FailureError) -> PausedAttempt | StaleAttempt | None:
+    """Return the attempt that its worker has kept from beginning, for the run's sake; None for another failure."""
     cause = error.cause if isinstance(error, ActivityError) else error
-    if isinstance(cause, ApplicationError) and cause.type == PAUSED and cause.details:
-        return PausedAttempt.model_validate(cause.details[0])
-    return None
+    if not isinstance(cause, ApplicationError) or not cause.details:
+        return None
+    kinds: dict[str | None, type[PausedAttempt | StaleAttempt]] = {PAUSED: PausedAttempt, STALE: StaleAttempt}
+    return kinds[cause.type].model_validate(cause.details[0]) if cause.type in kinds else None
+
+
+async def until_it_may_begin(state: RunState, attempt: PausedAttempt | StaleAttempt) -> None:
+    """Do what its worker has kept the attempt from beginning for. Raises `Cancelled`, and as `RunState.wake` does."""
+    if isinstance(attempt, PausedAttempt):
+        await wait_for_release(state, attempt.brake)
+    else:
+        state.note_unbegun(attempt)
+        await state.wake()
+        if state.cancelled:
+            raise Cancelled
 
 
 async def make_call(state: RunState, start: Callable[[], Awaitable[Result]]) -> Result:
-    """Return what a call gives; it is made again each time that a brake has kept it from beginning.
+    """Return what a call gives; it is made again each time that its worker has kept it from beginning.
 
-    Raises `Cancelled`, and what `start` raises.
+    Raises `Cancelled`, what `start` raises, and as `RunState.wake` does.
     """
     while True:
         try:
             return await start()
         except FailureError as error:
-            if (paused := paused_attempt(error)) is None:
+            if (unbegun := unbegun_attempt(error)) is None:
                 raise
-        await wait_for_release(state, paused.brake)
+        await until_it_may_begin(state, unbegun)
 
 
 async def wait_for_release(state: RunState, brake: Brake | None = None) -> None:

@@ -213,7 +213,9 @@ def attributes_for(input: RunInput, *, session: str | None = None) -> TypedSearc
 
 
 def _child_end(result: ToolResult, ending: RunOutput | RunFailure) -> ChildEnd:
-    return ChildEnd(result, ending.usage, ending.tool_calls, ending.cost_usd, ending.unpriced_calls)
+    return ChildEnd(
+        result, ending.usage, ending.tool_calls, ending.cost_usd, ending.unpriced_calls, ending.slept_seconds
+    )
 
 
 def _end_without_output(request: ToolRequest, error: ChildWorkflowError | Cancelled) -> ChildEnd:

@@ -17,7 +17,7 @@ from ..conversation import Conversation
 from ..errors import LimitExceededError, ModelError, RunError
 from ..event_data import EventType, HoldReason, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
-from ..loop.effects import Calling, Cancelled
+from ..loop.effects import Calling, Cancelled, Slept
 from ..loop.limits import Allowance, ChildEnd, time_is_over
 from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolResult
@@ -25,7 +25,7 @@ from ..protocol import activities
 from ..protocol.outcome import HeldUp
 from ..text import count_of, one_line
 from ..tool_calls import CHECK_FAILED, Approval, Asked, ToolRequest, ToolSpec
-from .brakes import paused_attempt, wait_for_release
+from .brakes import unbegun_attempt, until_it_may_begin
 from .logging import goes_on, person_waited_for, tries_again, waits, workers_were_lost
 from .offers import Offers
 from .pacing import Pacing
@@ -53,7 +53,7 @@ def start_compaction(input: activities.CompactInput, state: RunState) -> Activit
     """Start the activity that asks the compactor, in the iteration that the run is at."""
     return workflow.start_activity(
         activities.COMPACT,
-        input,
+        input.model_copy(update={"fresh": state.freshness}),
         result_type=str,
         start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
         heartbeat_timeout=state.heartbeat_timeout,
@@ -78,7 +78,7 @@ def start_judging(input: activities.JudgeInput, kind: str, state: RunState) -> A
         )
     return workflow.start_activity(
         activities.JUDGE,
-        input,
+        input.model_copy(update={"fresh": state.freshness}),
         result_type=JudgedOutput,
         start_to_close_timeout=timeout,
         heartbeat_timeout=state.heartbeat_timeout,
@@ -148,6 +148,7 @@ class TemporalEffects:
             until = workflow.time() + seconds
             self._state.held_up = HeldUp(kind=failed.kind, why=one_line(failed.account, 300), until=until)
         summary = held_up_summary(self._state.label, why, failed.kind if failed else "", seconds)
+        self._state.ready_at = workflow.time() + seconds
         is_cancelled = await wait_until(self.cancelled, seconds, summary)
         self._state.held_up = None
         if is_cancelled:
@@ -164,16 +165,21 @@ class TemporalEffects:
         if self._state.other_model is not model:
             self._before = None  # What another model has said is no beginning of this one's answer.
 
+    async def wake(self) -> None:
+        await self._state.wake()
+
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         if conversation.unrecorded_operations:
             await record_ahead(conversation)
         self._state.unread = 0
         while True:
             try:
-                return await self._call_model(partial(self._attempt, conversation, calling), calling.fallback)
+                reply = await self._call_model(partial(self._attempt, conversation, calling), calling.fallback)
+                self._state.note_end(reply.ended_at)
+                return reply
             except ActivityError as error:
-                if paused := paused_attempt(error):
-                    await wait_for_release(self._state, paused.brake)
+                if unbegun := unbegun_attempt(error):
+                    await until_it_may_begin(self._state, unbegun)
                     continue
                 if not worker_was_lost(error) or not workflow.patched(LOST_CALLS_GO_ON):
                     raise
@@ -183,15 +189,21 @@ class TemporalEffects:
                 raise time_is_over(self._state.options, "it passed while the workers of a model call were lost")
 
     async def _call_model(self, attempt: Callable[..., Awaitable[ModelReply]], fallback: int) -> ModelReply:
+        async def begin(policy: RetryPolicy) -> ModelReply:
+            await self._state.wake()
+            if self._state.loop.untold_sleep:
+                raise Slept
+            return await attempt(policy)
+
         try:
-            return await (self._pacing.call(attempt, fallback) if self._pacing else attempt(LOST_WORKER_RETRIES))
+            return await (self._pacing.call(begin, fallback) if self._pacing else begin(LOST_WORKER_RETRIES))
         except ActivityError as error:
             return await self._offers.run_elsewhere(error, partial(attempt, OFFERED_RETRIES))
 
     async def _attempt(
         self, conversation: Conversation, calling: Calling, policy: RetryPolicy, offer: Offer = None
     ) -> ModelReply:
-        state, earlier = self._state, self._count_try(calling.iteration)
+        state, earlier, since = self._state, self._count_try(calling.iteration), workflow.time()
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(
@@ -201,6 +213,7 @@ class TemporalEffects:
                 mock=0 if state.inventory.mock_responses is None else state.loop.iterations + 1,
                 offer=offer,
                 model=state.other_model,
+                fresh=state.freshness,
                 **calling._asdict(),
             ),
             result_type=ModelReply,
@@ -216,12 +229,14 @@ class TemporalEffects:
             state.reply, self._before = reply, None
             return reply
         except ActivityError as error:
+            is_last = worker_was_lost(error) and policy.maximum_attempts == 1
+            state.ready_at = since + state.options.llm_timeout if is_last else None
             if worker_was_lost(error):
                 self._before = left_by(error, self._before, policy.maximum_attempts)
-            if paused := paused_attempt(error):
+            if unbegun := unbegun_attempt(error):
                 self._tried = (calling.iteration, earlier - 1)
-                if paused.attempt > 1:
-                    self._before = left_in([paused.told], self._before, paused.attempt - 1)
+                if unbegun.attempt > 1:
+                    self._before = left_in([unbegun.told], self._before, unbegun.attempt - 1)
             if known := model_error(error):
                 self._failed_call, self._before = known, known.so_far
                 raise known from error
@@ -249,10 +264,17 @@ class TemporalEffects:
         return self._tried[1]
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
-        return await self._tool_runs.run(request)
+        await self._state.wake()
+        result = await self._tool_runs.run(request)
+        self._state.note_end(result.ended_at)
+        return result
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
-        return await self._tool_runs.run_agent(request, allowance)
+        await self._state.wake()
+        end = await self._tool_runs.run_agent(request, allowance)
+        self._state.note_end(None)
+        self._state.note_sleep_of_called(end.slept_seconds)
+        return end
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         async def start(offer: Offer) -> GuardrailResult:
@@ -284,7 +306,9 @@ class TemporalEffects:
 
     async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
-            return await self._unless_cancelled(start_judging(input, self._kind_of_judge(input), self._state))
+            judged = await self._unless_cancelled(start_judging(input, self._kind_of_judge(input), self._state))
+            self._state.note_end(None)
+            return judged
         except ActivityError as error:
             if not timed_out(error):
                 raise
@@ -306,7 +330,9 @@ class TemporalEffects:
             if self._pacing is not None:
                 await self._pacing.permit("compactor")
             input = activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop, offer=offer)
-            return await self._unless_cancelled(start_compaction(input, self._state))
+            summary = await self._unless_cancelled(start_compaction(input, self._state))
+            self._state.note_end(None)
+            return summary
 
         try:
             return await self._offers.run(start)
@@ -340,6 +366,7 @@ class TemporalEffects:
             about_call("denied if nobody has decided", request.name, request.arguments),
         )
         approvals.close(opened)
+        state.ready_at = None
         person_waited_for(opened.pending, opened.approval, cancelled=state.cancelled)
         if opened.approval is None and state.cancelled:
             raise Cancelled

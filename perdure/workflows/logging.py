@@ -14,7 +14,7 @@ from ..protocol.inventory import Lacking
 from ..protocol.outcome import Held
 from ..protocol.run import GoOn
 from ..redaction import get_logger
-from ..text import one_line
+from ..text import duration_text, one_line
 from ..tool_calls import Approval, Asked, PendingApproval, ToolRequest
 
 _log = get_logger("perdure.runs")
@@ -66,6 +66,11 @@ def is_held(held: Held) -> None:
     how = command_line("go-on", workflow.info().workflow_id)
     why = one_line(held.why, 500)
     log(logging.WARNING, "is held (%s): %s. Let it go on: %s", held.reason, why, how, reason=held.reason)
+
+
+def has_slept(seconds: float, then: str) -> None:
+    """Log that no worker took the run up for long."""
+    log(logging.WARNING, "had no worker for %s: on_stale is %s", duration_text(seconds), then)
 
 
 def is_let_go_on(go_on: GoOn) -> None:

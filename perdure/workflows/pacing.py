@@ -122,6 +122,7 @@ class Pacing:
         """Look after the waits until a look finds none."""
         pause = FIRST_LOOK
         while self._wait is not None:
+            self._state.ready_at = workflow.time() + pause
             await workflow.sleep(timedelta(seconds=pause), summary="whether somebody gives out permits")
             wait = self._wait
             if wait is None or workflow.time() - wait.since < FIRST_LOOK:

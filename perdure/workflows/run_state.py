@@ -12,24 +12,26 @@ from temporalio import workflow
 
 from ..agents import Agent, Model, with_other_model
 from ..errors import RunError
-from ..event_data import EventType, HeldData, HoldReason, LoggedData, StatusData, WentOnData
+from ..event_data import EventType, HeldData, HoldReason, LoggedData, SleptData, StatusData, WentOnData
 from ..events import TERMINAL_EVENTS, EventLog, LogEntry
 from ..loop.effects import Cancelled
 from ..loop.limits import ChildEnd, deadline
 from ..loop.state import LoopState
 from ..messages import ModelReply, ToolResult
 from ..options import cadence_of
+from ..protocol.activities import Freshness, StaleAttempt
 from ..protocol.brakes import RunFacts
 from ..protocol.descriptions import shown_name
 from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
 from ..protocol.run import GoOn, RunInput, Shown
+from ..text import duration_text
 from ..tool_calls import ToolRequest, ToolSpec
 from .approvals import Approvals
 from .awaited import AwaitedCalls
 from .holding import Holds
 from .iteration_table import IterationTable
-from .logging import is_held, is_let_go_on
+from .logging import has_slept, is_held, is_let_go_on
 from .waiting import wait_until
 
 MAX_UPDATES = 1_000
@@ -93,6 +95,14 @@ class RunState:
         """The tool calls that other systems finish."""
         self.person_decided = 0
         """The last iteration in which a person has decided."""
+        self._slept = 0.0
+        """For how long no worker took the run up, as far as it has not done yet what `on_stale` says."""
+        self._awake_since = 0.0
+        """When the last sleep ended, in seconds since the epoch."""
+        self.ready_at: float | None = workflow.info().workflow_start_time.timestamp()
+        """Since when the run could have begun its next call; None where that is not known."""
+        self._unbegun_after = 0.0
+        """How long the last call waited, if that was not begun."""
         self.holds = Holds(self.options, self.loop)
         self.may_be_braked: Callable[[], bool] = bool
         """Whether a brake is on the run, as far as the worker knows that executes it; readers know none."""
@@ -212,6 +222,7 @@ class RunState:
             held_up=self.held_up,
             held=list(self.holds.held),
             awaited=self.awaited.waiting,
+            slept_seconds=self.loop.slept_seconds,
         )
 
     @property
@@ -239,6 +250,7 @@ class RunState:
         self.emit("held", HeldData(reason=reason, kind=held.kind, message=held.why, option=held.option))
         is_held(held)
         await wait_until(lambda: self.cancelled or self.holds.is_over(held))
+        self.ready_at = None
         self.holds.give_up(held)
         if self.cancelled:
             raise Cancelled
@@ -254,6 +266,63 @@ class RunState:
         model = self.models[0] if go_on.model else None
         self.emit("went_on", WentOnData(by=go_on.by, options=go_on.options, model=model))
         is_let_go_on(go_on)
+
+    @property
+    def freshness(self) -> Freshness | None:
+        """Return after which time without a worker the next call is not begun.
+
+        The time is doubled after a call that was not begun, so that a run goes on however long its calls always wait.
+        """
+        limit = self.options.stale_after
+        if limit is None:
+            return None
+        return Freshness(seconds=max(limit, 2 * self._unbegun_after), ready_at=self.ready_at)
+
+    def note_end(self, ended_at: float | None) -> None:
+        """Note that a call has ended, at that time if it is known."""
+        self.ready_at, self._unbegun_after = ended_at, 0.0
+
+    def note_unbegun(self, attempt: StaleAttempt) -> None:
+        """Note that no worker took up a call for too long. What several calls say of the same time counts once.
+
+        The clock of the workflow is not asked: it may be another one on a replay, where somebody queries the run that
+        a worker takes up (seen with the SDK 1.x).
+        """
+        self._unbegun_after, self.ready_at = attempt.until - attempt.since, None
+        seconds = attempt.until - max(attempt.since, self._awake_since)
+        self._awake_since = max(attempt.until, self._awake_since)
+        self._note_sleep(seconds)
+
+    def note_sleep_of_called(self, seconds: float) -> None:
+        """Note for how long no worker took a called run up: if it asks a person, it has done so itself."""
+        if self.options.on_stale != "hold":
+            self._note_sleep(seconds)
+
+    def _note_sleep(self, seconds: float) -> None:
+        limit, then = self.options.stale_after, self.options.on_stale
+        if limit is None or seconds <= limit:
+            return
+        self._slept = seconds
+        self.loop.slept_seconds += seconds
+        self.emit("slept", SleptData(seconds=seconds, then=then))
+        has_slept(seconds, then)
+
+    async def wake(self) -> None:
+        """Do what `on_stale` says, once for each sleep. Raises the `RunError` of a run that fails, and `Cancelled`."""
+        if self._slept and not self.cancelled:
+            error = RunError(f"No worker took the run up for {duration_text(self._slept)} (stale_after)", kind="stale")
+            if self.options.on_stale == "fail":
+                raise error  # And again, should somebody take it for a failure of theirs.
+            if self.options.on_stale == "tell":
+                self.loop.untold_sleep = max(self.loop.untold_sleep, self._slept)
+            self._slept = 0.0
+            if self.options.on_stale == "hold":
+                await self.hold(error, "stale")
+        if self._asks_after_sleep():  # For another call of the round.
+            await wait_until(lambda: self.cancelled or not self._asks_after_sleep())
+
+    def _asks_after_sleep(self) -> bool:
+        return any(held.reason == "stale" for held in self.holds.held)
 
     def drain_steering(self) -> list[str]:
         """Take all steering messages, in the order they came; each is given once."""

@@ -66,6 +66,7 @@ async def _take_slot(state: RunState, ask: AskInput) -> bool:
             retry_policy=LOST_WORKER_RETRIES,
         )
         why = f"a slot of the tool {ask.tool}"
+        state.ready_at = workflow.time() + ASK_AGAIN_SECONDS
         await wait_until(lambda: ask.key in state.slots or state.cancelled, ASK_AGAIN_SECONDS, why)
         if state.cancelled or ask.key in state.slots:
             return not state.cancelled
@@ -81,12 +82,14 @@ async def on_tool_queue(
     """
     patience = FIRST_LOOK
     while True:
+        since = workflow.time()
         try:
             return await start(queue, patience)
         except ActivityError as error:
             cause = error.cause
             if not isinstance(cause, TemporalTimeoutError) or cause.type is not TimeoutType.SCHEDULE_TO_START:
                 raise
+        state.ready_at = since + patience.total_seconds()
         if not await _is_polled(queue):
             state.emit_status(f"No worker polls the task queue {queue!r}: the call goes to the run's own")
             return await start(None, None)

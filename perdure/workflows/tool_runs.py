@@ -85,6 +85,7 @@ class ToolRuns:
             if self._state.cancelled or not _is_repeated(result, spec):
                 return result
             pause, why = min(FIRST_PAUSE * 2.0**earlier, LONGEST_PAUSE), f"{request.name} is executed again"
+            self._state.ready_at = workflow.time() + pause
             if await wait_until(lambda: self._state.cancelled, pause, why):
                 return result
         return await self._execute(request, spec, spec.retries)
@@ -140,6 +141,7 @@ class ToolRuns:
         timeout = spec.timeout or self._options.tool_timeout
         policy = SUSPECT_RETRIES if spec.idempotent else NO_RETRY
 
+        latest = 0.0
         if spec.local:
             await look_at_brakes(self._state)
 
@@ -152,9 +154,11 @@ class ToolRuns:
                 return self._wait_within_grace(_start_local(spec, input))
 
             def begin(queue: str | None, patience: timedelta | None) -> Awaitable[ToolResult]:
+                nonlocal latest
+                latest = workflow.time() + timeout + MARGIN.total_seconds()
                 handle = workflow.start_activity(
                     spec.activity or activities.RUN_TOOL,
-                    input,
+                    input.model_copy(update={"fresh": self._freshness(spec)}),
                     task_queue=queue,
                     result_type=_result_type(spec),
                     schedule_to_start_timeout=patience,
@@ -171,9 +175,15 @@ class ToolRuns:
             return await self._offers.run(start, starts=activities.TOOL_STARTS if spec.idempotent else 1)
         except ActivityError as error:
             result = failed_result(request.name, error, timeout)
+            if self._options.stale_after is not None and not spec.idempotent:
+                result.ended_at = latest  # It has ended by then: there was no second attempt.
             if result.outcome_unknown:
                 log_lines.outcome_is_unknown(request, error)
             return result
+
+    def _freshness(self, spec: ToolSpec) -> activities.Freshness | None:
+        fresh = self._state.freshness
+        return fresh.model_copy(update={"may_queue": True}) if fresh and spec.queue else fresh
 
     async def _wait_within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
         """Tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
