@@ -29,6 +29,7 @@ from .limits import USUAL_LIMITS, Limits, RequestLimiter
 from .metrics import Meters
 from .octopus import OctopusDialect
 from .openai_chat import ChatCompletions
+from .openai_responses import Responses
 from .operations import problem_json
 from .own import OwnDialect
 from .problems import HttpProblem
@@ -52,7 +53,8 @@ class Dialect(Protocol):
 
 def dialects() -> list[Dialect]:
     """Return perdure's own dialects and those of installed packages. Raises `ConfigurationError` for a broken one."""
-    found: list[Dialect] = [OwnDialect(), ChatCompletions(), KaosDialect(), OctopusDialect(), AiSdkDialect()]
+    found: list[Dialect] = [OwnDialect(), ChatCompletions(), Responses()]
+    found += [KaosDialect(), OctopusDialect(), AiSdkDialect()]
     if find_spec("mcp"):
         from .mcp_server import McpDialect  # of an extra of its own
 

@@ -136,16 +136,18 @@ class Gateway:
         id: str = "",
         is_new: bool = False,
         options: RunOptions | None = None,
+        about: Mapping[str, Any] | None = None,
         origin: str,
     ) -> tuple[RunHandle, bool]:
         """Start a run; returns its handle, and whether it has been started now.
 
-        What comes again under the same `key` is one run. With `is_new`, no run had the `id` before. `origin` names the
-        protocol (`PerdureOrigin`). Raises `HttpProblem` for another request under the key, and what `start_run` raises.
+        What comes again under the same `key` is one run. With `is_new`, no run had the `id` before. `about` is what its
+        memo keeps of the request, `origin` names the protocol (`PerdureOrigin`). Raises `HttpProblem` for another
+        request under the key, and what `start_run` raises.
         """
         asked = [offer.name, dict(inputs or {}), [each.model_dump(mode="json") for each in messages or ()]]
         digest = digest_of([*asked, options.model_dump(mode="json", exclude_unset=True) if options else None])
-        memo = {MEMO: {"request": digest, "by": identity.name}}
+        memo = {MEMO: {"request": digest, "by": identity.name, **(about or {})}}
         start: StartOptions = {"tenant": identity.tenant, "memo": memo, "origin": origin}
         if key:
             id = id or f"{offer.name}-{digest_of([identity.tenant, key])}"
@@ -225,23 +227,44 @@ class Gateway:
                 return None
             raise
 
-    async def session(self, identity: Identity, id: str, offer: OfferedAgent | None = None) -> Session:
+    async def session(
+        self,
+        identity: Identity,
+        id: str,
+        offer: OfferedAgent | None = None,
+        *,
+        about: Mapping[str, Any] | None = None,
+    ) -> Session:
         """Return the session of that id; one that there is not is begun by its first message, where `offer` is given.
 
-        Raises `HttpProblem` where there is none and none can begin, and where it is another tenant's.
+        `about` is what the memo of one that begins keeps of the request. Raises `HttpProblem` where there is none and
+        none can begin, and where it is another tenant's.
         """
-        for each in dict.fromkeys([scoped_id(identity, id), id]):
-            described = await self._description(each)
-            if described and described.workflow_type == SESSION_WORKFLOW and may_reach(identity, described):
-                return self._session(identity, each, offer)
+        if (described := await self._find_session(identity, id)) is not None:
+            return self._session(identity, described.id, offer, about)
         if offer is None:
             raise HttpProblem(404, "not_found", f"There is no session {id!r}")
         new = scoped_id(identity, id)
         if await self._description(new) is not None:
             raise HttpProblem(409, "id_in_use", f"The id {id!r} is not free: give the session another one")
-        return self._session(identity, new, offer)
+        return self._session(identity, new, offer, about)
 
-    def _session(self, identity: Identity, id: str, offer: OfferedAgent | None) -> Session:
+    async def described_session(self, identity: Identity, id: str) -> WorkflowExecutionDescription:
+        """Return what the server says of the session of that id. Raises `HttpProblem` as `session` does."""
+        if (described := await self._find_session(identity, id)) is None:
+            raise HttpProblem(404, "not_found", f"There is no session {id!r}")
+        return described
+
+    async def _find_session(self, identity: Identity, id: str) -> WorkflowExecutionDescription | None:
+        for each in dict.fromkeys([scoped_id(identity, id), id]):
+            described = await self._description(each)
+            if described and described.workflow_type == SESSION_WORKFLOW and may_reach(identity, described):
+                return described
+        return None
+
+    def _session(
+        self, identity: Identity, id: str, offer: OfferedAgent | None, about: Mapping[str, Any] | None
+    ) -> Session:
         return session(
             self.client,
             offer.agent if offer else None,
@@ -250,6 +273,7 @@ class Gateway:
             options=RunOptions(stream=True),
             tenant=identity.tenant,
             user=identity.name,
+            memo={MEMO: dict(about)} if about else None,
         )
 
     def stream(self, run: FoundRun, after: int | str = 0, *, children: bool = False) -> AsyncGenerator[RunEvent, None]:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..client import RunHandle, Session
+from ..client import RunHandle
 from ..client.callers import AnswerText, held_back_characters
-from ..client.sessions.session import instructions
-from ..errors import RunError, RunNotFound
+from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent
-from ..messages import DELEGATED, TextPart, Usage
+from ..messages import DELEGATED, Usage
 from ..options import RunOptions
-from .gateway import EQUAL_SECONDS, FoundRun, Gateway, OfferedAgent, digest_of, output_text
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text
 from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
 from .identity import Identity
+from .openai_start import ORIGIN_NAME, AgentRequest
 from .openai_wire import (
     BadParameter,
     ChatMessage,
@@ -38,15 +37,6 @@ from .openai_wire import (
 from .operations import json_body, problem_of_request
 from .problems import HttpProblem
 from .sse import event_stream, frame, with_keepalives
-
-ORIGIN_NAME = "gateway:openai"
-"""`PerdureOrigin` of runs that are started here."""
-SESSION_HEADERS = ("x-perdure-session", "x-openwebui-chat-id")
-"""Name the session that a request is a turn of."""
-MESSAGE_HEADERS = ("idempotency-key", "x-perdure-message")
-"""Name a request: what comes again under one of them counts once."""
-RETRY_HEADER = "x-stainless-retry-count"
-"""By which OpenAI's own clients say that a request comes again; they send no key."""
 
 
 class ChatCompletions:
@@ -90,10 +80,6 @@ def _model(offer: OfferedAgent) -> dict[str, Any]:
     return {"id": offer.name, "object": "model", "created": created, "owned_by": "perdure"}
 
 
-def _first(headers: Mapping[str, str], names: Sequence[str]) -> str:
-    return next((value for name in names if (value := headers.get(name, "").strip())), "")
-
-
 class ChatCompletion:
     """One request."""
 
@@ -108,6 +94,7 @@ class ChatCompletion:
         self._request = request
         self._asked = asked
         self._offer = offer
+        self._asking = AgentRequest(gateway, identity, offer, request.headers)
         self._shows_status = any(name.startswith("x-openwebui-") for name in request.headers)
 
     async def answer(self) -> Response:
@@ -118,7 +105,11 @@ class ChatCompletion:
         task = task_of(self._request.headers, len(self._asked.messages), users[-1].text)
         if task and not (self._gateway.answers_tasks or task in NEEDS_A_MODEL):
             return self._answer_without_run(empty_answer(task))
-        run = await (self._start_task() if task else self._start_turn(users))
+        if task:
+            messages = [message_of(each) for each in self._asked.messages]
+            run = await self._asking.start_task(messages, stream=self._asked.stream)
+        else:
+            run = await self._start_turn(users)
         found = await self._gateway.run(self._identity, run.id)
         if self._asked.stream:
             return event_stream(self._stream(found), headers={"x-perdure-run": found.id})
@@ -136,63 +127,20 @@ class ChatCompletion:
 
         return event_stream(frames())
 
-    async def _start_task(self) -> RunHandle:
-        """Start one call of the agent's model, without tools and without its instructions."""
-        plain = self._offer.agent.model_copy(update={"tools": [], "inputs": [], "outputs": None})
-        offer = OfferedAgent(self._offer.name, plain, self._offer.path)
-        run, _ = await self._gateway.start(
-            self._identity,
-            offer,
-            messages=[message_of(each) for each in self._asked.messages],
-            options=RunOptions(stream=self._asked.stream, max_iterations=1),
-            origin=f"{ORIGIN_NAME}:task",
-        )
-        return run
-
     async def _start_turn(self, users: Sequence[ChatMessage]) -> RunHandle:
-        headers = self._request.headers
-        key = _first(headers, MESSAGE_HEADERS)
+        asking = self._asking
         session = self._session_id()
-        if session and (run := await self._say(session, users, key)):
+        if session and (run := await self._say(session, users, asking.key)):
             return run
-        messages = [*instructions(self._offer.agent, {}), *map(message_of, self._asked.messages)]
-        if key:
-            run, _ = await self._gateway.start(
-                self._identity, self._offer, messages=messages, key=key, options=self.options, origin=self.origin
-            )
-            return run
-        is_retry = headers.get(RETRY_HEADER, "0") not in ("", "0")
-        return await self._gateway.start_equal(
-            self._identity,
-            self._offer,
-            self._asked.model_dump(mode="json"),
-            joins=lambda last: is_retry and _is_recent(last),
-            messages=messages,
-            options=self.options,
-            origin=self.origin,
-        )
+        messages = [*asking.instructions, *map(message_of, self._asked.messages)]
+        return await asking.start_run(messages, self._asked.model_dump(mode="json"), self.options, self.origin)
 
     def _session_id(self) -> str:
         """Return the session that the request names; "" for none."""
-        return _first(self._request.headers, SESSION_HEADERS)
+        return self._asking.session
 
     async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle | None:
-        """Send the last user message to the session.
-
-        None where what was said before is not what the session knows: it was edited, or another answer is wanted.
-        """
-        session = await self._gateway.session(self._identity, id, self._offer)
-        said = [each.text for each in users]
-        known = await _said_in(session)
-        message = key or digest_of([id, said])
-        if known not in (said[:-1], said):
-            return None
-        if known == said and not key:
-            return None  # The same once more: another answer is wanted, or a retry without a key.
-        last = message_of(users[-1])
-        if any(not isinstance(part, TextPart) for part in last.parts):
-            return None  # Sessions take text.
-        return await session.send(last.text, while_busy="steer", message_id=message, by=self._identity.name)
+        return await self._asking.say_in_session(id, [message_of(each) for each in users])
 
     async def _whole(self, found: FoundRun) -> Response:
         try:
@@ -279,19 +227,6 @@ class ChatCompletion:
             ],
             "usage": usage_body(usage),
         }
-
-
-def _is_recent(last: FoundRun) -> bool:
-    return datetime.now(UTC) - last.described.start_time < timedelta(seconds=EQUAL_SECONDS)
-
-
-async def _said_in(session: Session) -> list[str]:
-    """Return what users have said in a session; [] for one that has not begun."""
-    try:
-        messages = await session.messages()
-    except RunNotFound:
-        return []
-    return [each.text for each in messages if each.role == "user"]
 
 
 def _completion_id(found: FoundRun) -> str:

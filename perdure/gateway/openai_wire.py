@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from ..events import RunEvent
 from ..messages import DELEGATED, ImagePart, Message, Part, TextPart, Usage
 from ..text import one_line
+from .gateway import Gateway
+from .identity import Identity
 from .operations import problem_of_request
 from .problems import HttpProblem
 
@@ -60,14 +64,22 @@ class ChatRequest(BaseModel):
         return self.stream_options is not None and self.stream_options.include_usage
 
 
-def request_in(body: Any) -> ChatRequest:
-    """Read a request. Raises `HttpProblem` with the parameter that is wrong."""
+Asked = TypeVar("Asked", bound=BaseModel)
+
+
+def read_request(kind: type[Asked], body: Any) -> Asked:
+    """Read a request. Raises `BadParameter` for the first that is wrong."""
     try:
-        asked = ChatRequest.model_validate(body)
+        return kind.model_validate(body)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         parameter = ".".join(map(str, fault["loc"]))
         raise BadParameter(parameter, f"{parameter}: {fault['msg']}") from error
+
+
+def request_in(body: Any) -> ChatRequest:
+    """Read a request for a completion. Raises `BadParameter`."""
+    asked = read_request(ChatRequest, body)
     if (asked.n or 1) != 1:
         raise BadParameter("n", "n: an agent gives one answer")
     return asked
@@ -79,6 +91,20 @@ class BadParameter(HttpProblem):
     def __init__(self, parameter: str, message: str) -> None:
         super().__init__(400, "invalid_request", message)
         self.parameter = parameter
+
+
+def openai_route(
+    path: str, method: str, gateway: Gateway, handle: Callable[[Request, Identity], Awaitable[Response]]
+) -> Route:
+    """Return the route of an operation whose errors have OpenAI's form."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handle(request, await gateway.identify(request))
+        except Exception as error:
+            return error_response(error, request)
+
+    return Route(path, answer, methods=[method])
 
 
 def error_response(error: Exception, request: Request) -> JSONResponse:

@@ -17,6 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ...agents import Agent
 from ...client import RunOptions, Session, session
+from ...client.deletion import delete_session
 from ...errors import ConfigurationError, RunNotFound
 from ...payloads.converter import with_converter
 from ...payloads.failures import require_sendable
@@ -25,7 +26,7 @@ from ...protocol.session import SessionNote
 from ...redaction import redactor
 from ...text import valid_json
 from .events import MemoryEvent
-from .sessions import Enough, SessionEvents, Stored, delete_session, stored_session, stored_sessions
+from .sessions import Enough, SessionEvents, Stored, stored_session, stored_sessions
 
 logger = logging.getLogger("perdure")
 

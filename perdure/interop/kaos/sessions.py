@@ -14,16 +14,14 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, GetWorkflowExecutionHistoryReverseRequest
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 from ...client.sessions.reading import Reader
 from ...errors import RunNotFound
 from ...history.session import RecordedNote, RecordedTurn
 from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW
-from ...protocol.search_attributes import quote
 from ...trace_ids import TraceIds
 from .events import MemoryEvent, RunMemory, TimedMessage, events_of, read_run
 
@@ -189,39 +187,3 @@ async def stored_session(client: Client, id: str) -> Stored | None:
     return Stored(
         id, described.run_id, str(memo.get("agent", "")), str(memo.get("user", "")), described.start_time, updated
     )
-
-
-async def delete_session(client: Client, id: str) -> set[str]:
-    """Have the server remove the session, its runs and the runs that those have called; the run ids of all of them.
-
-    What is under way is terminated. The server takes its time for the rest. Raises `RPCError`.
-    """
-    executions = await _executions(client, id)
-    for execution in executions:
-        await _delete(client, execution)
-    return {execution.run_id for execution in executions}
-
-
-async def _executions(client: Client, id: str) -> list[WorkflowExecution]:
-    """Return the session first, so that it begins no further runs."""
-    found: dict[tuple[str, str], None] = {}
-    try:
-        async for link in Reader(client, id).links():
-            found[id, link.run_id] = None
-            found.update({(turn.run_id, turn.first_run_id): None for turn in link.turns})
-    except RunNotFound:
-        return []
-    async for each in client.list_workflows(f"RootWorkflowId = {quote(id)}"):
-        if each.root_id == id:  # What is deleted is gone: this does not rely on the query alone.
-            found[each.id, each.run_id] = None
-    of_session = sorted(found, key=lambda key: key[0] != id)
-    return [WorkflowExecution(workflow_id=each, run_id=run_id) for each, run_id in of_session]
-
-
-async def _delete(client: Client, execution: WorkflowExecution) -> None:
-    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
-    try:
-        await client.workflow_service.delete_workflow_execution(request)
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise

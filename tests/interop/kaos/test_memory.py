@@ -12,10 +12,11 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 
+from perdure.client.deletion import delete_session
 from perdure.errors import ConfigurationError, ExecuteError, RunNotFound
 from perdure.interop.kaos import KaosMemory, MemoryEvent, NullMemory, memory_from_environment, run_events
 from perdure.interop.kaos.events import RunMemory, events_of
-from perdure.interop.kaos.sessions import delete_session, read_recorded
+from perdure.interop.kaos.sessions import read_recorded
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from tests.support.agents import scripted_agent
 from tests.support.stage import Stage

@@ -1,0 +1,71 @@
+"""OpenAI's Responses: each response is a run, or the part of one between two decisions of persons."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
+
+from .gateway import Gateway
+from .identity import Identity
+from .openai_conversations import conversation_routes
+from .openai_wire import BadParameter, openai_route, read_request, refusal_response
+from .operations import json_body
+from .problems import HttpProblem
+from .responses_create import Creation
+from .responses_shown import ShownResponse
+from .responses_text import MAX_NUMBER
+from .responses_wire import ResponseRequest, page_of
+
+
+class Responses:
+    """`/v1/responses` and `/v1/conversations`."""
+
+    name = "openai-responses"
+
+    def routes(self, gateway: Gateway) -> list[BaseRoute]:
+        """Return what it answers to."""
+
+        async def create(request: Request, identity: Identity) -> Response:
+            asked = read_request(ResponseRequest, await json_body(request))
+            return await Creation(gateway, identity, request, asked).answer()
+
+        async def show(request: Request, identity: Identity) -> Response:
+            shown = await ShownResponse.find(gateway, identity, request.path_params["id"])
+            after = request.query_params.get("starting_after")
+            if request.query_params.get("stream", "").lower() != "true":
+                return JSONResponse(await shown.body())
+            return shown.stream(request, None if after is None else _number(after))
+
+        async def cancel(request: Request, identity: Identity) -> Response:
+            shown = await ShownResponse.find(gateway, identity, request.path_params["id"])
+            return JSONResponse(await shown.cancel())
+
+        async def delete(request: Request, identity: Identity) -> Response:
+            shown = await ShownResponse.find(gateway, identity, request.path_params["id"])
+            await shown.delete()
+            return JSONResponse({"id": str(shown.id), "object": "response", "deleted": True})
+
+        async def list_input(request: Request, identity: Identity) -> Response:
+            shown = await ShownResponse.find(gateway, identity, request.path_params["id"])
+            return JSONResponse(page_of(await shown.input(), request.query_params))
+
+        one = "/v1/responses/{id:path}"
+        return [
+            openai_route("/v1/responses", "POST", gateway, create),
+            openai_route(f"{one}/input_items", "GET", gateway, list_input),
+            openai_route(f"{one}/cancel", "POST", gateway, cancel),
+            openai_route(one, "GET", gateway, show),
+            openai_route(one, "DELETE", gateway, delete),
+            *conversation_routes(gateway),
+        ]
+
+    def refusal(self, problem: HttpProblem) -> Response:
+        """Return the answer to a request that is refused before it is read."""
+        return refusal_response(problem)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:20]) <= MAX_NUMBER):
+        raise BadParameter("starting_after", f"starting_after: expected a sequence_number, not {text!r:.80}")
+    return int(text)

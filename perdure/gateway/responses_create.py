@@ -1,0 +1,216 @@
+"""A request for one of OpenAI's responses: what it starts, goes on with, or decides; nothing is done twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ..client import RunHandle, Session
+from ..errors import ApprovalError, RunError
+from ..events import RunEvent
+from ..messages import Message
+from ..options import RunOptions
+from .gateway import FoundRun, Gateway, digest_of
+from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
+from .identity import Identity
+from .openai_start import AgentRequest
+from .openai_wire import BadParameter
+from .responses_events import ResponseEvents
+from .responses_shown import ABOUT, ShownResponse, sent, session_of
+from .responses_wire import ResponseId, ResponseRequest, response_body, said_in
+from .sse import event_stream
+
+
+class Creation:
+    """One request."""
+
+    def __init__(self, gateway: Gateway, identity: Identity, request: Request, asked: ResponseRequest) -> None:
+        """Raises `HttpProblem` for what can't be."""
+        if asked.session and asked.previous_response_id:
+            raise BadParameter("previous_response_id", "expected conversation or previous_response_id, not both")
+        self._gateway = gateway
+        self._identity = identity
+        self._request = request
+        self._asked = asked
+        self._said = said_in(asked)
+        self._asking = AgentRequest(gateway, identity, gateway.offer(asked.model), request.headers)
+
+    async def answer(self) -> Response:
+        """Return the answer. Raises what a start and a decision raise."""
+        if (task := self._task()) and not (self._gateway.answers_tasks or task in NEEDS_A_MODEL):
+            return self._answer_without_run(empty_answer(task))
+        id = await (self._start_task() if task else self._begin())
+        shown = await ShownResponse.of_run(self._gateway, await self._gateway.run(self._identity, id.run), id)
+        if self._asked.stream:
+            return shown.stream(self._request)
+        body = shown.queued() if self._asked.background else await shown.whole()
+        return JSONResponse(body, headers=shown.headers)
+
+    def _task(self) -> str | None:
+        if self._asked.session or self._asked.previous_response_id or not self._said.words:
+            return None
+        return task_of(self._request.headers, len(self._said.messages), self._said.words[-1].text)
+
+    async def _start_task(self) -> ResponseId:
+        run = await self._asking.start_task(self._said.messages, stream=bool(self._asked.stream))
+        return self._id(run)
+
+    def _id(self, run: RunHandle | FoundRun, part: int = 0) -> ResponseId:
+        return ResponseId(run.id, part, bool(self._asked.background))
+
+    async def _begin(self) -> ResponseId:
+        """Do what the request asks for, and return the response that is the answer."""
+        if self._said.decisions:
+            return await self._decide()
+        found = await self._previous_run()
+        if found is not None and not found.has_ended:
+            return await self._go_on(found)
+        if not self._said.words:
+            raise BadParameter("input", "input: expected a message of the role `user`")
+        if self._asked.session:
+            session = await self._gateway.session(self._identity, self._asked.session, self._asking.offer)
+            turn = (await session.status()).turn
+            return self._id(await self._say(session, turn - self._asking.is_retry))
+        if found is not None and (session_id := await self._session_after(found)):
+            session = await self._gateway.session(self._identity, session_id, self._asking.offer)
+            return self._id(await self._say(session, found.id))
+        return self._id(await self._start(found))
+
+    async def _previous_run(self) -> FoundRun | None:
+        """Return the run that the request goes on with, if it names one: the one under way in a conversation."""
+        if self._asked.session:
+            session = await self._gateway.session(self._identity, self._asked.session)
+            id = (await session.status()).run_id
+        elif self._asked.previous_response_id:
+            id = ResponseId.read(self._asked.previous_response_id).run
+        else:
+            id = self._said.question.run if self._said.question else None
+        return await self._gateway.run(self._identity, id) if id else None
+
+    async def _session_after(self, found: FoundRun) -> str:
+        """Return the session whose last turn the run is; "" for another run, whose conversation a new run goes on with.
+
+        Where the client asks again, the answer to its first try may be the last turn already.
+        """
+        if not (id := session_of(found.id)):
+            return ""
+        number = int(found.id.rpartition("/")[2])
+        status = await (await self._gateway.session(self._identity, id)).status()
+        is_last = status.turn == number or (self._asking.is_retry and status.turn == number + 1)
+        return id if is_last and status.status not in ("closing", "closed") else ""
+
+    async def _say(self, session: Session, place: object) -> RunHandle:
+        """Say the new words in a session; equal requests at the same `place` count once."""
+        request = [self._asking.key] if self._asking.key else [self._asked.model_dump(mode="json"), place]
+        message = digest_of(["responses", *request])
+        return await session.send(self._said.text, while_busy="steer", message_id=message, by=self._identity.name)
+
+    async def _start(self, found: FoundRun | None) -> RunHandle:
+        """Start a run: with the conversation of the one before, or that of the request."""
+        asking, said, asked = self._asking, self._said, self._asked
+        users = [each for each in said.messages if each.role == "user"]
+        if found is None and asking.session and (run := await asking.say_in_session(asking.session, users)):
+            return run
+        before = asking.instructions if found is None else await _conversation_of(found)
+        about: dict[str, Any] = {"model": asking.offer.name, "inputs": len(said.messages)}
+        about |= {"metadata": asked.metadata} if asked.metadata else {}
+        about |= {"previous_response_id": asked.previous_response_id} if found is not None else {}
+        return await asking.start_run(
+            [*before, *said.messages],
+            ["responses", asked.model_dump(mode="json")],
+            RunOptions(stream=bool(asked.stream or asked.background)),
+            about={ABOUT: about},
+        )
+
+    async def _decide(self) -> ResponseId:
+        """Pass the decisions on, and return what follows the last of them.
+
+        A client that sends its history repeats those that it has made before, which count already.
+        """
+        decisions, by = self._said.decisions, self._identity.name
+        run, part = decisions[-1].call.run, max(each.call.part for each in decisions)
+        if any(each.call.run != run for each in decisions):
+            raise BadParameter("input", "input: the calls that are decided about belong to different runs")
+        found = await self._gateway.run(self._identity, run)
+        for each in decisions if not found.has_ended else ():
+            try:
+                if each.approved:
+                    await found.handle.approve(each.call.call, digest=each.call.digest, by=by)
+                else:
+                    await found.handle.deny(each.call.call, each.reason, digest=each.call.digest, by=by)
+            except ApprovalError:
+                if each.call.part == part:
+                    raise
+        if self._said.words and not found.has_ended:
+            await self._steer(found)
+        return self._id(found, part)
+
+    async def _go_on(self, found: FoundRun) -> ResponseId:
+        """Answer the question that the run waits for, or steer it; return the part that it is in.
+
+        Where it waits for a decision, that is asked for again: no new run takes its place.
+        """
+        requests = open_requests(await found.handle.events())
+        waiting = next((place for place, each in enumerate(requests) if each is not None), len(requests))
+        if not (text := self._said.text):
+            return self._id(found, waiting)
+        questions = (place for place, each in enumerate(requests) if each and each.data["kind"] == "question")
+        if (place := next(questions, None)) is None:
+            await self._steer(found)
+            return self._id(found, waiting)
+        asked = requests[place]
+        assert asked is not None
+        await found.handle.answer(asked.call_id or "", text, digest=asked.data["digest"], by=self._identity.name)
+        return self._id(found, place + 1)
+
+    async def _steer(self, found: FoundRun) -> None:
+        """Send the new words to the run, unless the client has sent them before and the run has read them."""
+        text = self._said.text
+        if self._asking.is_retry:
+            answers = [each.data.get("answer") for each in await found.handle.events()]
+            if text in [*answers, *(each.text for each in await found.handle.messages() if each.role == "user")]:
+                return
+        await found.handle.steer(text, by=self._identity.name)
+
+    def _answer_without_run(self, text: str) -> Response:
+        """Return the answer to what is no turn of a conversation."""
+        now = time.time()
+        id = ResponseId(f"none-{digest_of([now, text])}")
+        made = ResponseEvents(id, response_body(id, self._asked.model, now, {}), held_back=None)
+        ended = RunEvent(seq=1, type="done", iteration=1, data={"response": text})
+
+        async def frames() -> AsyncGenerator[bytes, None]:
+            for each in (*made.begin(), *made.take(ended)):
+                yield sent(each)
+
+        if self._asked.stream:
+            return event_stream(frames())
+        made.take(ended)
+        return JSONResponse(made.body)
+
+
+def open_requests(events: Sequence[RunEvent]) -> list[RunEvent | None]:
+    """Return the events by which a run has asked for a person, in order; None for those that are decided."""
+    requests: list[RunEvent | None] = []
+    for event in events:
+        if event.type == "permission_requested":
+            requests.append(event)
+        elif event.type == "permission_completed":
+            decided = (event.iteration, event.call_id, event.data["digest"])
+            requests = [
+                None if each and (each.iteration, each.call_id, each.data["digest"]) == decided else each
+                for each in requests
+            ]
+    return requests
+
+
+async def _conversation_of(found: FoundRun) -> list[Message]:
+    """Return the conversation with which a run has ended."""
+    try:
+        return (await found.handle.result()).messages
+    except RunError as error:
+        return list(error.messages or [])

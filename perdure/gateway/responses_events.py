@@ -1,0 +1,275 @@
+"""The events of a run as those of one of OpenAI's responses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..events import TERMINAL_EVENTS, RunEvent
+from ..messages import Message, Usage
+from .gateway import digest_of
+from .problems import HttpProblem
+from .responses_text import Frame, ReplyText, TextSoFar, event_number, frame_of
+from .responses_wire import APPROVAL, QUESTION, AskedCall, ResponseId, text_item, text_part, usage_body
+
+
+@dataclass
+class _Call:
+    """A call of a tool."""
+
+    item: str
+    name: str
+    arguments: str
+    approval: str | None = None
+    """The id of the item that asks for it to be approved."""
+    index: int | None = None
+    """Of its item, while the client has that as one under way."""
+    is_faulty: bool = False
+
+
+class ResponseEvents:
+    """Makes the events of a response out of those of its run, which must come from the first one on."""
+
+    def __init__(
+        self, id: ResponseId, body: Mapping[str, Any], *, held_back: int | None, after: int | None = None
+    ) -> None:
+        """`held_back` is as in `AnswerText`; `after` is the number of the last event that the client has."""
+        self.body = dict(body)
+        """The response as it is now."""
+        self.requests = 0
+        """How many calls have asked for a person."""
+        self.is_over = False
+        self._id = id
+        self._mark = digest_of([id.run])[:16]
+        self._held_back = held_back
+        self._after = -1 if after is None else after
+        self._known = None if after is None else TextSoFar.read(after)
+        self._calls: dict[tuple[int, str | None], _Call] = {}
+        self._index = 0
+        self._reply = self._new_reply(0)
+        self._answer = ""
+        """The text of the last message."""
+        self._usage = Usage()
+        self._iteration, self._seq, self._place = 0, 0, 0
+        self._last = 2
+
+    def begin(self) -> list[Frame]:
+        """Return the events with which the response begins."""
+        under_way = {**self.body, "status": "in_progress"}
+        made = [frame_of("response.created", 0, response=dict(self.body))]
+        made += [frame_of("response.queued", 1, response=dict(self.body))] if self._id.in_background else []
+        made += [frame_of("response.in_progress", 2, response=under_way)]
+        return [each for each in made if each["sequence_number"] > self._after]
+
+    def take(self, event: RunEvent) -> list[Frame]:
+        """Return the events that an event of the run makes, as far as the client lacks them."""
+        if self.is_over:
+            return []
+        self._iteration = max(event.iteration, self._iteration)
+        if event.seq != self._seq:
+            self._seq, self._place = event.seq, 0
+        made = list(self._passed_by(event) if self.requests < self._id.part else self._made_by(event))
+        if made:
+            self._last = made[-1]["sequence_number"]
+        return [each for each in made if each["sequence_number"] > self._after]
+
+    def failure(self, problem: HttpProblem) -> Frame:
+        """Return the event which says that the gateway can't go on. A client that goes on after it misses nothing."""
+        last = max(self._last, self._after)
+        words = f"{problem}. The run itself is not affected: ask for the response again"
+        body = {**self.body, "status": "failed", "error": {"code": problem.kind, "message": words}}
+        return frame_of("response.failed", last if TextSoFar.read(last) else last + 1, response=body)
+
+    def _next(self, type: str, **data: Any) -> Frame:
+        number = event_number(self._iteration, self._seq, self._place)
+        self._place += 1
+        return frame_of(type, number, **data)
+
+    def _passed_by(self, event: RunEvent) -> Iterator[Frame]:
+        """Note what belongs to an earlier response of the run."""
+        if event.type == "tool_call_start":
+            self._note_call(event)
+        elif event.type == "permission_requested":
+            self._note_request(event)
+        elif event.type in TERMINAL_EVENTS:
+            yield from self._end(event)
+
+    def _made_by(self, event: RunEvent) -> Iterator[Frame]:
+        match event.type:
+            case "llm_start":
+                yield from self._settle(None)
+                self._reply = self._new_reply(event.iteration)
+            case "status" | "model_fallback":
+                self._reply.retries += event.type == "model_fallback" or "reason" in event.data
+            case "text_reset":
+                yield from self._reply.void()
+                self._reply.text = ""
+            case "token":
+                yield from self._reply.add(event, self._held_back)
+            case "llm_complete":
+                self._usage += Usage.model_validate(event.data["usage"])
+                self._reply.complete(event.data.get("lostAttempts", 0))
+            case "messages_updated":
+                yield from self._settle(_answer_in(event.data["messages"]))
+            case "tool_call_start":
+                yield from self._settle(None)
+                yield from self._begin_call(self._note_call(event))
+            case "error" if (event.iteration, event.call_id) in self._calls:
+                self._calls[event.iteration, event.call_id].is_faulty = True
+            case "permission_requested":
+                yield from self._ask(event)
+            case "permission_completed":
+                self._note_decision(event)
+            case "tool_result":
+                yield from self._end_call(event)
+            case "done" | "failed" | "cancelled":
+                yield from self._end(event)
+
+    def _new_reply(self, iteration: int) -> ReplyText:
+        return ReplyText(iteration, self._mark, self._known, self._next_index)
+
+    def _next_index(self) -> int:
+        index, self._index = self._index, self._index + 1
+        return index
+
+    def _settle(self, text: str | None) -> Iterator[Frame]:
+        """Finish the reply, once it is known whether it is an answer, and which; None for none."""
+        reply = self._reply
+        if not reply.is_complete:
+            return
+        reply.is_complete = False
+        if text is None or not text.startswith(reply.shown):
+            yield from reply.void()
+        reply.text = text or ""
+        yield from reply.meet_client(is_whole=True)
+        if not text:
+            yield from reply.void()
+            return
+        yield from reply.show()
+        item, reply.item = reply.item, ""
+        yield from self._finish_text(item, reply.index, text)
+
+    def _finish_text(self, id: str, index: int, text: str) -> Iterator[Frame]:
+        place = {"item_id": id, "output_index": index, "content_index": 0}
+        yield self._next("response.output_text.done", text=text, logprobs=[], **place)
+        yield self._next("response.content_part.done", part=text_part(text), **place)
+        yield self._add(index, text_item(id, text))
+        self._answer = text
+
+    def _add(self, index: int, item: dict[str, Any]) -> Frame:
+        """Add an item to the output; returns the event that says so."""
+        self.body["output"] = [*self.body["output"], item]
+        return self._next("response.output_item.done", output_index=index, item=item)
+
+    def _whole_text(self, id: str, text: str) -> Iterator[Frame]:
+        """Make the item of a text that no reply is."""
+        index = self._next_index()
+        place = {"item_id": id, "output_index": index, "content_index": 0}
+        item = text_item(id, "", "in_progress")
+        yield self._next("response.output_item.added", output_index=index, item=item)
+        yield self._next("response.content_part.added", part=text_part(""), **place)
+        yield self._next("response.output_text.delta", delta=text, logprobs=[], **place)
+        yield from self._finish_text(id, index, text)
+
+    def _note_call(self, event: RunEvent) -> _Call:
+        call = _Call(f"mcp_{self._mark}_{event.seq}", event.data["name"], event.data["arguments"])
+        self._calls[event.iteration, event.call_id] = call
+        return call
+
+    def _note_request(self, event: RunEvent) -> AskedCall:
+        self.requests += 1
+        asked = AskedCall(run=self._id.run, call=event.call_id or "", digest=event.data["digest"], part=self.requests)
+        if event.data["kind"] == "approval" and (call := self._calls.get((event.iteration, event.call_id))):
+            call.approval = f"{APPROVAL}{asked}"
+        return asked
+
+    def _note_decision(self, event: RunEvent) -> None:
+        call = self._calls.get((event.iteration, event.call_id))
+        if call is not None and event.data["arguments"] is not None:
+            call.arguments = json.dumps(event.data["arguments"], ensure_ascii=False)
+
+    def _begin_call(self, call: _Call) -> Iterator[Frame]:
+        call.index = self._next_index()
+        place = {"output_index": call.index}
+        yield self._next("response.output_item.added", item=self._item_of(call, "in_progress"), **place)
+        yield self._next("response.mcp_call.in_progress", item_id=call.item, **place)
+
+    def _item_of(self, call: _Call, status: str, result: str | None = None) -> dict[str, Any]:
+        """Return the item of a call that the agent makes itself: no client is to execute it."""
+        error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result}]}
+        return {
+            "id": call.item,
+            "type": "mcp_call",
+            "status": status,
+            "server_label": self.body["model"],
+            "name": call.name,
+            "arguments": call.arguments,
+            "output": result,
+            "error": error if status == "failed" else None,
+            "approval_request_id": call.approval,
+        }
+
+    def _end_call(self, event: RunEvent) -> Iterator[Frame]:
+        call = self._calls.pop((event.iteration, event.call_id), None)
+        if call is None:
+            return
+        if call.index is None:
+            yield from self._begin_call(call)
+        place = {"item_id": call.item, "output_index": call.index}
+        yield self._next("response.mcp_call_arguments.done", arguments=call.arguments, **place)
+        is_denied = event.data.get("isDenied") or event.data.get("isCancelled")
+        status = "failed" if call.is_faulty or is_denied else "completed"
+        yield self._next(f"response.mcp_call.{status}", **place)
+        yield self._add(call.index or 0, self._item_of(call, status, event.data["result"]))
+
+    def _ask(self, event: RunEvent) -> Iterator[Frame]:
+        """Ask for a person's decision; in the foreground this is the end of the response."""
+        asked = self._note_request(event)
+        if event.data["kind"] == "question":
+            yield from self._whole_text(f"{QUESTION}{asked}", question_text(event.data))
+        else:
+            index = self._next_index()
+            item = {
+                "id": f"{APPROVAL}{asked}",
+                "type": "mcp_approval_request",
+                "server_label": self.body["model"],
+                "name": event.data["name"],
+                "arguments": json.dumps(event.data["arguments"], ensure_ascii=False),
+            }
+            yield self._next("response.output_item.added", output_index=index, item=item)
+            yield self._add(index, item)
+        if not self._id.in_background:
+            yield from self._close(event, "completed")
+
+    def _end(self, event: RunEvent) -> Iterator[Frame]:
+        yield from self._settle(None)
+        yield from self._reply.meet_client(is_whole=True)
+        yield from self._reply.void()
+        if event.type == "done" and event.data["response"] not in ("", self._answer):
+            yield from self._whole_text(f"msg_{self._mark}_{event.seq}", event.data["response"])
+        if event.type == "failed":
+            self.body["error"] = {"code": event.data["kind"], "message": event.data["message"]}
+        yield from self._close(event, {"done": "completed"}.get(event.type, event.type))
+
+    def _close(self, event: RunEvent, status: str) -> Iterator[Frame]:
+        for call in self._calls.values():
+            if call.index is not None:
+                yield self._add(call.index, self._item_of(call, "incomplete"))
+        self.body |= {"status": status, "completed_at": int(event.time) or None, "usage": usage_body(self._usage)}
+        self.is_over = True
+        type = "response.completed" if status == "completed" else "response.failed"
+        yield self._next(type, response=dict(self.body))
+
+
+def _answer_in(messages: list[Message]) -> str | None:
+    """Return the text of the answer that a conversation ends with; None where it ends with something else."""
+    last = messages[-1] if messages else None
+    return last.text if last and last.role == "assistant" and not last.tool_calls else None
+
+
+def question_text(asked: Mapping[str, Any]) -> str:
+    """Return a question with its choices."""
+    question = str(asked["arguments"].get("question", ""))
+    return "\n".join([question, *(f"- {each}" for each in asked["choices"])])

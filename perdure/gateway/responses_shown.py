@@ -1,0 +1,177 @@
+"""A response of OpenAI's wire for those who read it, cancel it, or delete it: made of its run's events, each time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..client.callers import held_back_characters
+from ..client.deletion import delete_run
+from ..conversation import Append
+from ..errors import RunError
+from ..events import CONVERSATION_EVENTS
+from ..messages import Message
+from ..protocol.search_attributes import AGENT
+from .gateway import MEMO, FoundRun, Gateway, digest_of
+from .identity import Identity
+from .openai_wire import BadParameter
+from .operations import problem_of_request
+from .problems import HttpProblem
+from .responses_events import ResponseEvents
+from .responses_text import Frame
+from .responses_wire import ResponseId, input_item, response_body
+from .sse import event_stream, frame, with_keepalives
+
+ABOUT = "response"
+"""The name in the gateway's part of a run's memo of what is shown of the request."""
+CANCEL_SECONDS = 5.0
+"""So long a request waits for the end of a run that it has cancelled."""
+
+
+class ShownResponse:
+    """A response, for those who read it."""
+
+    def __init__(self, gateway: Gateway, found: FoundRun, id: ResponseId, about: dict[str, Any]) -> None:
+        self.id = id
+        self._gateway = gateway
+        self._found = found
+        self._about = about
+
+    @classmethod
+    async def find(cls, gateway: Gateway, identity: Identity, text: str) -> ShownResponse:
+        """Return the response of that id. Raises `HttpProblem`."""
+        id = ResponseId.read(text)
+        return await cls.of_run(gateway, await gateway.run(identity, id.run), id)
+
+    @classmethod
+    async def of_run(cls, gateway: Gateway, found: FoundRun, id: ResponseId) -> ShownResponse:
+        """Return the response that a part of a run is."""
+        about: dict[str, Any] = dict((await found.described.memo_value(MEMO, {})).get(ABOUT) or {})
+        if "model" not in about:
+            about["model"] = found.described.typed_search_attributes.get(AGENT) or "unknown"
+        if session := session_of(found.id):
+            about["conversation"] = {"id": session}
+        return cls(gateway, found, id, about)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those of each answer about it."""
+        return {"x-perdure-run": self._found.id}
+
+    def _events(self, after: int | None = None) -> ResponseEvents:
+        model = self._about["model"]
+        body = response_body(self.id, model, self._found.described.start_time.timestamp(), self._about)
+        offer = self._gateway.offers.get(model)
+        held_back = None
+        if offer is not None:
+            held_back = held_back_characters(offer.agent, self._gateway.stream_after, is_checked=False)
+        return ResponseEvents(self.id, body, held_back=held_back, after=after)
+
+    def queued(self) -> dict[str, Any]:
+        """Return the response as it is before anything is known of it."""
+        return self._events().body
+
+    async def body(self) -> dict[str, Any]:
+        """Return the response as it is now. Raises `HttpProblem` for a part that the run does not have."""
+        made = self._events()
+        for event in await self._found.handle.events():
+            made.take(event)
+            if event.type == "llm_start" and not made.is_over:
+                made.body["status"] = "in_progress"
+        if made.requests < self.id.part:
+            raise HttpProblem(404, "not_found", f"There is no response {str(self.id)!r}")
+        return made.body
+
+    async def whole(self) -> dict[str, Any]:
+        """Wait for its end, and return it. Raises `HttpProblem` where the run has failed."""
+        made = self._events()
+        async for _ in self._made(made):
+            pass
+        if made.body["status"] != "completed":
+            error = made.body["error"] or {"code": "cancelled", "message": "The run was cancelled"}
+            raise HttpProblem(422, error["code"], error["message"], headers=self.headers)
+        return made.body
+
+    async def _made(self, made: ResponseEvents) -> AsyncGenerator[Frame, None]:
+        """Yield the events that are made of the run's until the response is over."""
+        async with aclosing(self._gateway.stream(self._found)) as events:
+            async for event in events:
+                for each in made.take(event):
+                    yield each
+                if made.is_over:
+                    return
+
+    def stream(self, request: Request, after: int | None = None) -> Response:
+        """Return the answer that sends its events as they come."""
+
+        return event_stream(with_keepalives(self._frames(request, after)), headers=self.headers)
+
+    async def _frames(self, request: Request, after: int | None) -> AsyncGenerator[bytes, None]:
+        made = self._events(after)
+        for each in made.begin():
+            yield sent(each)
+        try:
+            async with aclosing(self._made(made)) as frames:
+                async for each in frames:
+                    yield sent(each)
+        except Exception as error:
+            yield sent(made.failure(problem_of_request(error, request)))
+
+    async def cancel(self) -> dict[str, Any]:
+        """Cancel the run, and return the response. Raises `HttpProblem` for one that has ended otherwise."""
+        if not self._found.has_ended:
+            await self._found.handle.cancel("the client has cancelled the response")
+            with suppress(TimeoutError, RunError):
+                async with asyncio.timeout(CANCEL_SECONDS):
+                    await self._found.handle.result()
+            return await self.body()
+        body = await self.body()
+        if body["status"] in ("completed", "failed"):
+            raise BadParameter("response_id", f"The response {str(self.id)!r} has ended: it is {body['status']}")
+        return body
+
+    async def delete(self) -> None:
+        """Have the server remove the run, and those that it has called. Raises `HttpProblem` while it is under way."""
+        if not self._found.has_ended:
+            raise BadParameter("response_id", f"The response {str(self.id)!r} is under way: cancel it first")
+        if session := session_of(self._found.id):
+            raise BadParameter(
+                "response_id", f"The response {str(self.id)!r} is a turn of the conversation {session!r}: delete that"
+            )
+        await delete_run(self._gateway.client, self._found.id)
+
+    async def input(self) -> list[dict[str, Any]]:
+        """Return what the client has said, as items."""
+        first = next((each for each in await self._found.handle.events() if each.type in CONVERSATION_EVENTS), None)
+        begun = [each.messages for each in first.operations if isinstance(each, Append)] if first else []
+        if not begun:
+            begun = [await self._found.handle.messages()]
+        if "inputs" in self._about:
+            said = begun[0][len(begun[0]) - self._about["inputs"] :]
+        else:
+            said = _last_words([each for part in begun if part[0].role == "user" or part is begun[0] for each in part])
+        mark = digest_of([self._found.id])[:16]
+        return [input_item(f"msg_{mark}_in_{place}", each) for place, each in enumerate(said)]
+
+
+def sent(each: Frame) -> bytes:
+    """Return an event as bytes."""
+    return frame(json.dumps(each, ensure_ascii=False), event=each["type"])
+
+
+def _last_words(messages: Sequence[Message]) -> list[Message]:
+    """Return the users' messages with which a conversation ends."""
+    others = [place for place, each in enumerate(messages) if each.role != "user"]
+    return list(messages[others[-1] + 1 if others else 0 :])
+
+
+def session_of(run_id: str) -> str:
+    """Return the id of the session that the run is a turn of; "" for none."""
+    session, _, turn = run_id.rpartition("/")
+    return session if turn.isascii() and turn.isdigit() else ""
