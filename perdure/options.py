@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal, NamedTuple
 
 from pydantic import (
@@ -14,6 +15,8 @@ from pydantic import (
     field_validator,
 )
 from pydantic_core import PydanticCustomError
+
+from .webhooks import MAX_WEBHOOKS, Webhook, read_webhooks
 
 DURATION_ERROR = "duration"
 """The type of the error about a duration outside its range, whose text shows the value."""
@@ -116,6 +119,15 @@ class RunOptions(BaseModel):
     fifths of it have passed, which costs an Action there."""
     stream_seconds: float | None = Field(default=None, ge=0.05, le=60, exclude_if=_is_none)
     """How often those who watch the run are told what the model and tools say; None for 0.1, on Temporal Cloud 1."""
+
+    webhooks: list[Webhook] = Field(default=[], max_length=MAX_WEBHOOKS, exclude_if=operator.not_)
+    """Who is told when the run waits for a person, is held, or ends: URLs, or what is told there, and signed by which
+    variable of the workers (`perdure docs webhooks`)."""
+
+    @field_validator("webhooks", mode="before")
+    @classmethod
+    def _accept_urls(cls, given: Any) -> Any:
+        return read_webhooks(given) if given else []
 
     @field_validator(
         "tool_timeout",

@@ -197,6 +197,12 @@ def _gives_credentials(server: Origin) -> bool:
     return any(address in network for network in _METADATA)
 
 
+def is_private(address: IPv4Address | IPv6Address) -> bool:
+    """Return whether an address is none of the public internet's."""
+    address = _ipv4_in(address) or address
+    return not address.is_global or address.is_multicast
+
+
 def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
     """Return the IPv4 address that an IPv6 address leads to; None for none."""
     if address.version == 4:

@@ -44,6 +44,8 @@ from ..tools.kind import Asking
 from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .hooks import Hooks
 from .model import PRICE_SECONDS
+from .notices import VARIABLE as WEBHOOKS
+from .notices import webhooks_of_worker
 from .pollers import ACTIVITIES, somebody_polls
 from .run_cache import KnownRun
 
@@ -153,7 +155,8 @@ class Stock:
     async def for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
         """Return the same as `_for_run`, with the word of the worker's owner. Raises as that does."""
         found = await self._for_run(run, may_ask=may_ask)
-        return found.model_copy(update={"on_failure": self.on_failure})
+        webhooks = webhooks_of_worker() if os.environ.get(WEBHOOKS) else []
+        return found.model_copy(update={"on_failure": self.on_failure, "webhooks": webhooks})
 
     async def _for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
         """Return what there is for this run; `may_ask` allows kinds of tools to ask others what they offer.

@@ -45,6 +45,7 @@ from .hooks import Hooks, judged_output
 from .inventory import Stock, ask_for_slot, closed_links, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
 from .model import ask_model, ask_with_credentials, end_response, price_reply
 from .model_attempt import ModelAttempt, response_under_way
+from .notices import Notifier
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .tool_activities import ToolActivities
 
@@ -164,6 +165,7 @@ class RunActivities:
             is_polled,
             ask_for_slot,
             closed_links,
+            *Notifier(self.stock.toolbox.allowed).all,
             *self.tools.all,
         ]
 

@@ -24,7 +24,7 @@ from .problems import UsageProblem
 
 BY_CODE = ("guardrails", "compactor")
 """Fields that follow from what `--guardrails` and `--compactor` load."""
-SHORT_FORMS = {"parallel_tool_calls": "--parallel-tools", "max_total_tokens": "--max-tokens"}
+SHORT_FORMS = {"parallel_tool_calls": "--parallel-tools", "max_total_tokens": "--max-tokens", "webhooks": "--webhook"}
 DEFAULT_QUEUE = "perdure"
 """The task queue of runs and workers that name none."""
 _CHOSEN = "perdure.run_options"

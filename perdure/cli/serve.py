@@ -101,6 +101,10 @@ def serve(
     ] = None,
     metrics_port: options.MetricsPort = None,
     metrics_address: options.MetricsAddress = None,
+    webhook: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Who is told when a run waits, is held or ends: perdure docs webhooks."),
+    ] = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
@@ -123,7 +127,12 @@ def serve(
     _require_protected(host, is_open=not known and not open_to_all)
     limits = Limits(max_request_bytes, max_open, max_open_each, _rate(rate))
     metrics = endpoint(metrics_port, metrics_address, "metrics")
-    chosen = {"answers_tasks": answer_tasks, "cancels_tasks": cancel_tasks, "stream_after": stream_after}
+    chosen = {
+        "answers_tasks": answer_tasks,
+        "cancels_tasks": cancel_tasks,
+        "stream_after": stream_after,
+        "webhooks": options.run_options({"webhooks": webhook or ()}).webhooks,
+    }
     say_mocks(honoured=mock)
     work = _serve(
         offers,

@@ -16,6 +16,7 @@ from ..guardrails import Compactor, Guardrails
 from ..messages import Message
 from ..providers.prices import PriceSource
 from ..tools.kind import ToolKind
+from ..webhooks import Webhook
 from .persons import Answer, Approve
 from .tokens import CancellationToken, Steering
 
@@ -60,6 +61,7 @@ class MoreOptions(TypedDict, total=False):
     warn_cost_usd: float | None
     lost_worker_seconds: float | None
     stream_seconds: float | None
+    webhooks: Sequence[Webhook | str | Mapping[str, Any]]
 
 
 class InvokeOptions(MoreOptions, total=False):

@@ -28,6 +28,7 @@ from ..payloads.converter import with_converter
 from ..prompty.load import load
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import TENANT, quote
+from ..webhooks import Webhook, merged
 from .identity import Authenticator, Identity, identity_of
 from .problems import HttpProblem
 from .watching import Watching
@@ -108,6 +109,8 @@ class Gateway:
     """Whether `tasks/cancel` of an MCP client cancels the run also without a reason: some send it when they end."""
     stream_after: int | None = None
     """From how many characters on a text is streamed that may precede tool calls (§9.3); None for not at all."""
+    webhooks: Sequence[Webhook] = ()
+    """Who is told what becomes of the runs that are started here, beside those that the agents' files name."""
     watching: Watching = field(default_factory=Watching)
 
     def __post_init__(self) -> None:
@@ -161,7 +164,7 @@ class Gateway:
                 messages=messages,
                 task_queue=self.task_queue,
                 id=scoped_id(identity, id) if id else None,
-                options=options,
+                options=self._with_webhooks(options),
                 **start,
             )
         except WorkflowAlreadyStartedError as error:
@@ -270,11 +273,17 @@ class Gateway:
             offer.agent if offer else None,
             id,
             task_queue=self.task_queue,
-            options=RunOptions(stream=True),
+            options=self._with_webhooks(RunOptions(stream=True)),
             tenant=identity.tenant,
             user=identity.name,
             memo={MEMO: dict(about)} if about else None,
         )
+
+    def _with_webhooks(self, options: RunOptions | None) -> RunOptions | None:
+        if not self.webhooks:
+            return options
+        given = options or RunOptions()
+        return given.model_copy(update={"webhooks": merged(given.webhooks, self.webhooks)})
 
     def stream(self, run: FoundRun, after: int | str = 0, *, children: bool = False) -> AsyncGenerator[RunEvent, None]:
         """Yield the run's events after a position, as `RunHandle.stream` does; readers of one run share it."""

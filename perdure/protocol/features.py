@@ -34,9 +34,12 @@ HOLD = "hold"
 STALE_AFTER = "stale-after"
 """The run notices that it had no worker for a long time (`RunOptions.stale_after`)."""
 
+WEBHOOKS = "webhooks"
+"""Somebody is told what becomes of the run (`RunOptions.webhooks`)."""
+
 KNOWN_FEATURES: frozenset[str] = frozenset(
     {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT, FALLBACK, TRIM_TO, HOLD}
-    | {STALE_AFTER}
+    | {STALE_AFTER, WEBHOOKS}
 )
 """The names of the behaviours beyond those of version 0.1 that this version has.
 
@@ -58,5 +61,6 @@ def needed_by(options: RunOptions) -> list[str]:
         TRIM_TO: options.context_budget is not None and options.trim_to < 1,
         HOLD: options.on_failure == "hold",
         STALE_AFTER: options.stale_after is not None,
+        WEBHOOKS: bool(options.webhooks),
     }
     return [feature for feature, is_needed in needed.items() if is_needed]

@@ -10,6 +10,7 @@ from pydantic import Field, field_serializer
 from ..declared_tools import Tool
 from ..messages import Exchanged, JsonObject
 from ..tool_calls import ToolSpec
+from ..webhooks import Webhook
 
 
 class Lacking(Exchanged):
@@ -47,6 +48,8 @@ class Inventory(Exchanged):
     """Set if the worker that was asked can't take the run; another one's answer follows."""
     on_failure: Literal["fail", "hold"] | None = Field(default=None, exclude_if=lambda word: word is None)
     """What becomes of a run whose options do not say so, by the word of the worker's owner."""
+    webhooks: list[Webhook] = Field(default=[], exclude_if=operator.not_)
+    """Those of the worker's owner, beside the run's own."""
     paced: dict[str, str] = Field(default={}, exclude_if=operator.not_)
     """The calls that take a permit first (`PacedCall`), with the task queue that gives it out."""
     unasked: list[str] = Field(default=[], exclude_if=operator.not_)

@@ -14,6 +14,7 @@ from ..agents import Agent
 from ..argument_types import options_of
 from ..errors import ConfigurationError, LoadError
 from ..options import CLOUD_CADENCE, MAX_SECONDS, MIN_SECONDS, RunOptions
+from ..webhooks import merged
 from .foreign import SYSTEMS, TOOLS_IN_TEXT, system_of
 from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
 
@@ -57,6 +58,8 @@ def options_for(
     settings = settings_of(agent)
     found = {**settings.usual, **_environment(settings, environment), **settings.chosen}
     new = {name: value for name, value in found.items() if name not in options.model_fields_set}
+    if "webhooks" in found:  # The one who starts a run does not keep its author from being told.
+        new["webhooks"] = merged(options.webhooks, found["webhooks"])
     return options.model_copy(update=new) if new else options
 
 
@@ -117,6 +120,7 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
         update[name] = least(getattr(options, name), own.get(name))
     for name in {"on_failure", "stale_after", "on_stale"} - own.keys():
         update.pop(name, None)
+    update["webhooks"] = merged(options.webhooks, own.get("webhooks", ()))
     for name in ("max_depth", "cancel_grace"):
         update[name] = least(getattr(options, name), own.get(name))
     return options.model_copy(update=update)

@@ -48,6 +48,7 @@ from ..tools.user_loop import UserLoop
 from ..worker_limits import WorkerLimits
 from ..workflows.agent_run import AgentRun
 from ..workflows.interceptors import RunLogInterceptor
+from ..workflows.notices import Notice
 from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
 from ..workflows.tool_limit import ToolLimit
@@ -278,7 +279,7 @@ class PerdurePlugin(SimplePlugin):
         super().__init__(
             "perdure",
             data_converter=_converter,
-            workflows=[AgentRun, Session, ToolLimit],
+            workflows=[AgentRun, Session, ToolLimit, Notice],
             activities=self._with_activities,
             interceptors=[
                 BrakeInterceptor(self.brakes),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 from temporalio import workflow
@@ -30,6 +29,7 @@ from .awaited import read_completion
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
 from .holding import read_go_on
+from .notices import Notices
 from .offers import report_unavailable, require_features, take_inventory, take_inventory_again
 from .policies import BUGS, describe_failure
 from .received import Received
@@ -156,8 +156,9 @@ class AgentRun:
         self._received = Received()
         self._turn = HandOver(self.state, input.session) if input.session else None
         self._ending = Ending(self.state, self._turn)
-        self.state.approvals.listen(partial(show_waiting, self.state))
-        self.state.holds.listen(partial(show_waiting, self.state))
+        self._notices = Notices(self.state)
+        self.state.approvals.listen(self._show_waiting)
+        self.state.holds.listen(self._show_waiting)
         self.memory_bytes = self._measure_memory()
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
         self.on_cancel: Callable[[], object] = bool
@@ -196,22 +197,29 @@ class AgentRun:
             await self._end("cancelled")
             raise asyncio.CancelledError from None
         except RunError as error:
-            await self._end("failed")
+            await self._end("failed", error)
             raise self._ending.failure(error) from error
         except ContinueAsNewError:
             raise
         except Exception as error:
             unforeseen = self._ending.unforeseen_error(error)
-            await self._end("failed")
+            await self._end("failed", unforeseen)
             raise self._ending.failure(unforeseen) from error
         await self._end("done")
         return self._ending.output(outcome)
 
-    async def _end(self, status: Literal["done", "failed", "cancelled"]) -> None:
+    async def _end(self, status: Literal["done", "failed", "cancelled"], error: RunError | None = None) -> None:
         if self._turn is not None:
             await self._turn.hand_over(by_result=status != "cancelled")
+        if self.state.webhooks:
+            await self._notices.tell_end(status, error)
         self.state.ended = status
         show_end(self.state, status)
+
+    def _show_waiting(self) -> None:
+        show_waiting(self.state)
+        if self.state.webhooks:
+            self._notices.look()
 
     async def _begin_link(self) -> None:
         """Take the workers' inventory in the first link and in another version of them.
@@ -251,6 +259,8 @@ class AgentRun:
         self.state.begun = workflow.time()
         show_status(self.state, "running")
         self.state.model_call = next_model_call(self.state)
+        if self.state.webhooks:
+            await self._notices.settle()
         await self._continuing.when_suggested()
 
     def _measure_memory(self) -> int:

@@ -152,7 +152,7 @@ async def _ask_for_inventory(state: RunState) -> Inventory:
     if inventory.is_final:
         return inventory
     ask = partial(_ask, state)
-    state.inventory = Inventory(on_failure=inventory.on_failure)
+    state.inventory = Inventory(on_failure=inventory.on_failure, webhooks=inventory.webhooks)
     try:
         if inventory.lacking is None:
             inventory = await ask(None)

@@ -27,6 +27,7 @@ from ..protocol.outcome import HeldUp, RunStatus
 from ..protocol.run import GoOn, RunInput, Shown
 from ..text import duration_text
 from ..tool_calls import ToolRequest, ToolSpec
+from ..webhooks import Webhook
 from .approvals import Approvals
 from .awaited import AwaitedCalls
 from .holding import Holds
@@ -159,6 +160,11 @@ class RunState:
             tenant=info.priority.fairness_key,
             task_queue=info.task_queue,
         )
+
+    @property
+    def webhooks(self) -> list[Webhook]:
+        """Return who is told what becomes of the run; usually nobody."""
+        return [*self.options.webhooks, *self.inventory.webhooks]
 
     @property
     def deadline(self) -> float | None:

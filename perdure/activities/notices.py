@@ -1,0 +1,199 @@
+"""Sends notices to webhooks, signed as Standard Webhooks has it, to addresses that the worker may call."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import os
+import socket
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio import activity
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+
+from .._version import __version__
+from ..errors import ConfigurationError
+from ..options import RunOptions
+from ..protocol.names import NOTICE_WORKFLOW, NOTIFY, SEND_NOTICE
+from ..redaction import get_logger
+from ..text import one_line
+from ..webhooks import NoticeInput, Webhook
+from ..worker_limits import Origin, WorkerLimits, is_listed, is_private, refused_url, server_in
+
+VARIABLE = "PERDURE_WEBHOOKS"
+"""The URLs that a worker's owner has told of each of its runs, with commas between them."""
+GATEWAY_VARIABLE = "PERDURE_GATEWAY_URL"
+"""Where people and programs reach the gateway, for links in notices."""
+SECONDS = 15.0
+"""For one request."""
+NOT_TAKEN = "NoticeNotTaken"
+"""Error type: this attempt was for nothing; the next one may not be."""
+GONE = 410
+"""The status of a receiver that wants to hear nothing any more."""
+SECRET_PREFIX = "whsec_"
+_log = get_logger("perdure.runs")
+
+
+def webhooks_of_worker() -> list[Webhook]:
+    """Return those of the worker's owner. Raises `ConfigurationError` for what is no URL."""
+    if not (given := os.environ.get(VARIABLE)):
+        return []
+    try:
+        return RunOptions.model_validate({"webhooks": given}).webhooks
+    except ValidationError as error:
+        raise ConfigurationError(f"{VARIABLE}={given!r:.200}: {error.errors(include_url=False)[0]['msg']}") from None
+
+
+@activity.defn(name=NOTIFY)
+async def notify(input: NoticeInput) -> None:
+    """Start the workflow that sends the notice; it is started once. Raises `RPCError`."""
+    try:
+        await activity.client().start_workflow(
+            NOTICE_WORKFLOW,
+            input,
+            id=f"perdure-notice-{input.id}",
+            task_queue=activity.info().task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            static_summary=one_line(f"{input.type} · {input.data.get('run', '')}", 200),
+        )
+    except WorkflowAlreadyStartedError:
+        activity.logger.debug("the notice %s is under way already", input.id)
+
+
+class Notifier:
+    """Sends notices as the limits of a worker allow."""
+
+    def __init__(self, limits: WorkerLimits) -> None:
+        """Raises `ConfigurationError` for a webhook of the owner's that is none."""
+        webhooks_of_worker()
+        self._limits = limits
+
+    @property
+    def all(self) -> Sequence[Callable[..., Any]]:
+        """Activities to register."""
+        return [notify, self.send]
+
+    @activity.defn(name=SEND_NOTICE)
+    async def send(self, input: NoticeInput) -> None:
+        """Send the notice to its webhook. Raises the ApplicationError of an attempt that was for nothing."""
+        (webhook,) = input.webhooks
+        server = server_in(webhook.url)
+        if server is None:
+            raise _not_taken(f"{webhook.url!r} is no plain URL")
+        body = notice_body(input)
+        headers = {
+            "content-type": "application/json",
+            "user-agent": f"perdure/{__version__}",
+            **signed_headers(input.id, body, webhook.secret),
+        }
+        status = await _post(webhook.url, server, body, headers, await self._address(webhook, server))
+        if status == GONE:
+            _log.info("webhook %s wants no notices any more: %s is not sent again", server, input.id)
+        elif not 200 <= status < 300:
+            raise _not_taken(f"{server} has answered with the status {status}, expected 2xx")
+
+    async def _address(self, webhook: Webhook, server: Origin) -> str | None:
+        """Return the address to connect to; None for one that the owner has named, whatever that leads to.
+
+        Raises as `send` does, for an address that this worker may not call.
+        """
+        if webhook.url in [each.url for each in webhooks_of_worker()]:
+            return None
+        if refused := refused_url(self._limits, webhook.url, with_secret=False):
+            raise _not_taken(str(refused))
+        if is_listed(server, self._limits.hosts or ()):
+            return None
+        return await _public_address(server)
+
+
+async def _public_address(server: Origin) -> str:
+    """Return an address of the server, all of which must be public: a name can lead anywhere. Raises as `send` does."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            server.host.strip("[]"), server.port, type=socket.SOCK_STREAM
+        )
+    except OSError as error:
+        raise _not_taken(f"the name {server.host!r} can't be resolved: {error}") from None
+    addresses = [str(each[4][0]) for each in found]
+    if private := [each for each in addresses if is_private(ip_address(each.partition("%")[0]))]:
+        raise _not_taken(
+            f"{server} leads to the private address {private[0]}, where webhooks are not sent: start the worker with "
+            f"--allow-hosts {server.address}, or name the webhook in {VARIABLE}, if it should be"
+        )
+    return addresses[0]
+
+
+async def _post(url: str, server: Origin, body: str, headers: dict[str, str], address: str | None) -> int:
+    """Return the status of the answer, whose body nobody reads; redirects are not followed. Raises as `send` does."""
+    import httpx2
+
+    extensions: dict[str, Any] = {}
+    if address is not None:  # What was looked at is what is called, whatever the name leads to by now.
+        headers = {**headers, "host": server.address}
+        extensions = {"sni_hostname": server.host.strip("[]")}
+    try:
+        target = httpx2.URL(url)
+        if address is not None:
+            target = target.copy_with(host=address)
+        async with (
+            httpx2.AsyncClient(timeout=SECONDS, trust_env=address is None) as client,
+            client.stream("POST", target, content=body, headers=headers, extensions=extensions) as response,
+        ):
+            return int(response.status_code)
+    except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
+        text = one_line(str(error), 300) or type(error).__name__
+        raise _not_taken(f"{server} can't be reached: {text}") from None
+
+
+def notice_body(input: NoticeInput) -> str:
+    """Return the body, the same for each attempt."""
+    time = datetime.fromtimestamp(input.time, UTC).isoformat(timespec="milliseconds")
+    data = {**input.data, **_links(input.data)}
+    return json.dumps({"type": input.type, "timestamp": time, "data": data}, ensure_ascii=False)
+
+
+def _links(data: dict[str, Any]) -> dict[str, Any]:
+    base = os.environ.get(GATEWAY_VARIABLE, "").rstrip("/")
+    return {"link": f"{base}/perdure/runs/{data['run']}"} if base and "run" in data else {}
+
+
+def signed_headers(id: str, body: str, variable: str) -> dict[str, str]:
+    """Return the headers of Standard Webhooks, signed now. Raises as `Notifier.send` does where there is no secret.
+
+    Several secrets with spaces between them sign side by side, so that they can be changed one after the other.
+    """
+    try:
+        from standardwebhooks import Webhook as Signer
+    except ImportError:
+        raise _not_taken("webhooks need a package that is not installed: pip install 'perdure[webhooks]'") from None
+    now = datetime.now(UTC)
+    secrets = os.environ.get(variable, "").split()
+    if not secrets or not all(map(_is_secret, secrets)):
+        raise _not_taken(
+            f"the worker's variable {variable} has no secret: expected `{SECRET_PREFIX}` and at least 24 bytes in "
+            f"base64, such as `echo {SECRET_PREFIX}$(openssl rand -base64 32)` prints"
+        )
+    signatures = [Signer(secret).sign(id, now, body) for secret in secrets]
+    return {
+        "webhook-id": id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": " ".join(signatures),
+    }
+
+
+def _is_secret(text: str) -> bool:
+    try:
+        return text.startswith(SECRET_PREFIX) and len(base64.b64decode(text[len(SECRET_PREFIX) :], validate=True)) >= 24
+    except binascii.Error:
+        return False
+
+
+def _not_taken(text: str) -> ApplicationError:
+    return ApplicationError(text, type=NOT_TAKEN)

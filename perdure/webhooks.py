@@ -1,0 +1,90 @@
+"""Who is told what becomes of a run: webhooks, and the notices that are sent to them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from .messages import Exchanged, JsonObject
+
+NoticeType = Literal["run.waiting", "run.held", "run.done", "run.failed", "run.cancelled"]
+SECRET = "PERDURE_WEBHOOK_SECRET"
+"""How the names of the workers' variables begin that hold secrets of webhooks."""
+MAX_WEBHOOKS = 10
+"""Of one run."""
+MAX_URL_CHARS = 2000
+_PLAIN_URL = re.compile(r"https?://[^\s/?#@\\]+([/?#][^\s\\]*)?", re.IGNORECASE)
+"""Without a user or a password; the worker reads it again when it sends."""
+
+
+class Webhook(BaseModel):
+    """An address that is told what becomes of a run, by signed requests (Standard Webhooks); a plain URL is short for
+    one that is told all.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str = Field(max_length=MAX_URL_CHARS)
+    """Where each notice is posted: `https://…`, without a secret in it."""
+    events: list[NoticeType] | None = Field(default=None, min_length=1, exclude_if=lambda events: events is None)
+    """What is told; None for all."""
+    secret: str = Field(default=SECRET, pattern=f"^{SECRET}[A-Z0-9_]*$", exclude_if=lambda name: name == SECRET)
+    """The name of the workers' variable with the secret (`whsec_…`) by which notices are signed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_url(cls, data: Any) -> Any:
+        return {"url": data} if isinstance(data, str) else data
+
+    @field_validator("events", mode="before")
+    @classmethod
+    def _accept_short_names(cls, events: Any) -> Any:
+        """Accept `waiting` for `run.waiting`."""
+        known = {name.partition(".")[2]: name for name in get_args(NoticeType)}
+        return [known.get(each, each) if isinstance(each, str) else each for each in _listed(events)]
+
+    @field_validator("url")
+    @classmethod
+    def _require_address(cls, url: str) -> str:
+        if not _PLAIN_URL.fullmatch(url):
+            raise ValueError("expected a plain URL, https://HOST/PATH, without a user or a password in it")
+        return url
+
+    def takes(self, type: str) -> bool:
+        """Return whether it is told of this."""
+        return self.events is None or type in self.events
+
+
+def read_webhooks(given: Any) -> Any:
+    """Return a list of webhooks as its elements: one, or URLs with commas between them, stand for such a list."""
+    return [part for each in _listed(given) for part in (each.split(",") if isinstance(each, str) else [each])]
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [] if given is None else [given]
+
+
+def merged(*lists: Iterable[Webhook]) -> list[Webhook]:
+    """Return all of them, each once."""
+    found: list[Webhook] = []
+    for each in (webhook for webhooks in lists for webhook in webhooks):
+        if each not in found:
+            found.append(each)
+    return found
+
+
+class NoticeInput(Exchanged):
+    """One notice, and who is told: the argument of the workflow `perdure.Notice`."""
+
+    id: str
+    """The same for each attempt and each receiver: who has seen it before leaves the rest alone."""
+    type: str
+    time: float
+    """When it happened, in seconds since the epoch."""
+    data: JsonObject
+    webhooks: list[Webhook]
+    first_pause: float = 5.0
+    """Seconds after the first attempt; each further pause is four times as long, up to six hours."""

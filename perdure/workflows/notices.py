@@ -1,0 +1,159 @@
+"""Tells webhooks what becomes of a run, by workflows that outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Any, Literal
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+
+from ..errors import RunError
+from ..messages import JsonObject
+from ..protocol import names
+from ..protocol.descriptions import shown_name
+from ..protocol.outcome import Held
+from ..protocol.search_attributes import TENANT
+from ..text import bounded_text, one_line
+from ..tool_calls import PendingApproval
+from ..webhooks import NoticeInput, NoticeType, merged
+from .policies import MARGIN, MOMENTARY_RETRIES
+from .run_state import RunState
+
+MAX_ERROR_BYTES = 1000
+"""Of the text of a failure, in a notice."""
+SEND_SECONDS = timedelta(seconds=30)
+"""For one attempt at one webhook."""
+_ENDS: dict[str, NoticeType] = {"done": "run.done", "failed": "run.failed", "cancelled": "run.cancelled"}
+ATTEMPTS, LONGEST_PAUSE = 10, timedelta(hours=6)
+"""With pauses of 5 s, 20 s, 80 s and so on, about 20 hours in all."""
+
+
+@dataclass
+class Notices:
+    """What the webhooks of a run are told, each thing once; nothing of it is used where there are none."""
+
+    state: RunState
+    _known: set[tuple[str, str, float]] = field(default_factory=set)
+    _under_way: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def look(self) -> None:
+        """Tell what waits for a person, or is held, and was not told yet."""
+        if self.state.cancelled:
+            return
+        for type, what, since, data in self._waits():
+            if (type, what, since) not in self._known:
+                self._known.add((type, what, since))
+                self._tell(type, what, since, data)
+
+    async def tell_end(self, how: Literal["done", "failed", "cancelled"], error: RunError | None = None) -> None:
+        """Tell how the run has ended; the end of a called run is its caller's business. Returns when it is noted."""
+        if self.state.input.lineage is None:
+            about: JsonObject = {}
+            if error is not None:
+                about = {"error": {"kind": error.kind, "message": bounded_text(str(error), MAX_ERROR_BYTES)}}
+            self._tell(_ENDS[how], "", workflow.time(), about)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Return when all that was told is noted, and would outlive this link."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _waits(self) -> Iterator[tuple[NoticeType, str, float, JsonObject]]:
+        for pending in self.state.approvals.pending_approvals:
+            yield "run.waiting", pending.digest, pending.since, {"call": _call(pending)}
+        for held in self.state.holds.held:
+            yield "run.held", held.reason, held.since, {"held": _held(held)}
+
+    def _tell(self, type: NoticeType, what: str, time: float, about: JsonObject) -> None:
+        webhooks = [each for each in merged(self.state.webhooks) if each.takes(type)]
+        if not webhooks:
+            return
+        input = NoticeInput(
+            id=self._id(type, what, time),
+            type=type,
+            time=time,
+            data={**self._run(), **about},
+            webhooks=webhooks,
+            first_pause=max(0.1, 2.5 * self.state.options.retry_base_seconds),
+        )
+        task = asyncio.create_task(_note(input))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    def _id(self, *what: object) -> str:
+        info = workflow.info()
+        place = (info.namespace, info.workflow_id, info.first_execution_run_id, *what)
+        return f"msg_{blake2b(repr(place).encode(errors='replace'), digest_size=16).hexdigest()}"
+
+    def _run(self) -> JsonObject:
+        input, info = self.state.input, workflow.info()
+        known: dict[str, Any] = {
+            "run": info.workflow_id,
+            "agent": shown_name(input.agent),
+            "session": input.session and input.session.session,
+            "tenant": info.typed_search_attributes.get(TENANT),
+            "calledBy": input.lineage and input.lineage.parent,
+        }
+        return {name: value for name, value in known.items() if value}
+
+
+def _call(pending: PendingApproval) -> JsonObject:
+    call: JsonObject = {
+        "callId": pending.call_id,
+        "kind": pending.kind,
+        "name": pending.name,
+        "digest": pending.digest,
+    }
+    return call if pending.deadline is None else {**call, "deadline": pending.deadline}
+
+
+def _held(held: Held) -> JsonObject:
+    return {"reason": held.reason, "kind": held.kind, "why": bounded_text(held.why, MAX_ERROR_BYTES)}
+
+
+async def _note(input: NoticeInput) -> None:
+    try:
+        await workflow.execute_local_activity(
+            names.NOTIFY, input, start_to_close_timeout=MARGIN, retry_policy=MOMENTARY_RETRIES
+        )
+    except FailureError as error:
+        workflow.logger.error("the notice %s (%s) can't be sent: %s", input.id, input.type, error)
+
+
+@workflow.defn(name=names.NOTICE_WORKFLOW, sandboxed=False)
+class Notice:
+    """Sends one notice to each of its webhooks, until each has taken it or all attempts are used up."""
+
+    @workflow.run
+    async def run(self, input: NoticeInput) -> None:
+        """Raises `ApplicationError` when a webhook has not taken it."""
+        ends = [self._send(input.model_copy(update={"webhooks": [webhook]})) for webhook in input.webhooks]
+        if failed := [text for text in await asyncio.gather(*ends) if text]:
+            raise ApplicationError("; ".join(failed), type="NoticeNotTaken", non_retryable=True)
+
+    async def _send(self, input: NoticeInput) -> str:
+        """Return why the webhook has not taken it; "" if it has."""
+        (webhook,) = input.webhooks
+        try:
+            await workflow.execute_activity(
+                names.SEND_NOTICE,
+                input,
+                start_to_close_timeout=SEND_SECONDS,
+                retry_policy=RetryPolicy(
+                    initial_interval=timedelta(seconds=input.first_pause),
+                    backoff_coefficient=4.0,
+                    maximum_interval=LONGEST_PAUSE,
+                    maximum_attempts=ATTEMPTS,
+                ),
+                summary=f"{input.type} · {one_line(webhook.url, 100)}",
+            )
+        except ActivityError as error:
+            return f"{webhook.url}: {error.cause or error}"
+        return ""
