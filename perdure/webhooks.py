@@ -44,7 +44,7 @@ class Webhook(BaseModel):
     def _accept_short_names(cls, events: Any) -> Any:
         """Accept `waiting` for `run.waiting`."""
         known = {name.partition(".")[2]: name for name in get_args(NoticeType)}
-        return [known.get(each, each) if isinstance(each, str) else each for each in _listed(events)]
+        return [known.get(each, each) if isinstance(each, str) else each for each in _as_list(events)]
 
     @field_validator("url")
     @classmethod
@@ -60,14 +60,14 @@ class Webhook(BaseModel):
 
 def read_webhooks(given: Any) -> Any:
     """Return a list of webhooks as its elements: one, or URLs with commas between them, stand for such a list."""
-    return [part for each in _listed(given) for part in (each.split(",") if isinstance(each, str) else [each])]
+    return [part for each in _as_list(given) for part in (each.split(",") if isinstance(each, str) else [each])]
 
 
-def _listed(given: Any) -> list[Any]:
+def _as_list(given: Any) -> list[Any]:
     return list(given) if isinstance(given, list | tuple) else [] if given is None else [given]
 
 
-def merged(*lists: Iterable[Webhook]) -> list[Webhook]:
+def distinct_webhooks(*lists: Iterable[Webhook]) -> list[Webhook]:
     """Return all of them, each once."""
     found: list[Webhook] = []
     for each in (webhook for webhooks in lists for webhook in webhooks):

@@ -28,7 +28,7 @@ from ..payloads.converter import with_converter
 from ..prompty.load import load
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import TENANT, quote
-from ..webhooks import Webhook, merged
+from ..webhooks import Webhook, distinct_webhooks
 from .identity import Authenticator, Identity, identity_of
 from .problems import HttpProblem
 from .watching import Watching
@@ -283,7 +283,7 @@ class Gateway:
         if not self.webhooks:
             return options
         given = options or RunOptions()
-        return given.model_copy(update={"webhooks": merged(given.webhooks, self.webhooks)})
+        return given.model_copy(update={"webhooks": distinct_webhooks(given.webhooks, self.webhooks)})
 
     def stream(self, run: FoundRun, after: int | str = 0, *, children: bool = False) -> AsyncGenerator[RunEvent, None]:
         """Yield the run's events after a position, as `RunHandle.stream` does; readers of one run share it."""

@@ -14,7 +14,7 @@ from ..agents import Agent
 from ..argument_types import options_of
 from ..errors import ConfigurationError, LoadError
 from ..options import CLOUD_CADENCE, MAX_SECONDS, MIN_SECONDS, RunOptions
-from ..webhooks import merged
+from ..webhooks import distinct_webhooks
 from .foreign import SYSTEMS, TOOLS_IN_TEXT, system_of
 from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
 
@@ -59,7 +59,7 @@ def options_for(
     found = {**settings.usual, **_environment(settings, environment), **settings.chosen}
     new = {name: value for name, value in found.items() if name not in options.model_fields_set}
     if "webhooks" in found:  # The one who starts a run does not keep its author from being told.
-        new["webhooks"] = merged(options.webhooks, found["webhooks"])
+        new["webhooks"] = distinct_webhooks(options.webhooks, found["webhooks"])
     return options.model_copy(update=new) if new else options
 
 
@@ -120,7 +120,7 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
         update[name] = least(getattr(options, name), own.get(name))
     for name in {"on_failure", "stale_after", "on_stale"} - own.keys():
         update.pop(name, None)
-    update["webhooks"] = merged(options.webhooks, own.get("webhooks", ()))
+    update["webhooks"] = distinct_webhooks(options.webhooks, own.get("webhooks", ()))
     for name in ("max_depth", "cancel_grace"):
         update[name] = least(getattr(options, name), own.get(name))
     return options.model_copy(update=update)

@@ -74,7 +74,7 @@ class AwaitedCalls:
         self._open: list[OpenCall] = []
 
     @property
-    def waiting(self) -> list[AwaitedCall]:
+    def open_calls(self) -> list[AwaitedCall]:
         """Calls that wait at this moment."""
         return [call.shown for call in self._open if call.completion is None]
 

@@ -21,7 +21,7 @@ from ..protocol.outcome import Held
 from ..protocol.search_attributes import TENANT
 from ..text import bounded_text, one_line
 from ..tool_calls import PendingApproval
-from ..webhooks import NoticeInput, NoticeType, merged
+from ..webhooks import NoticeInput, NoticeType, distinct_webhooks
 from .policies import MARGIN, MOMENTARY_RETRIES
 from .run_state import RunState
 
@@ -67,12 +67,12 @@ class Notices:
 
     def _waits(self) -> Iterator[tuple[NoticeType, str, float, JsonObject]]:
         for pending in self.state.approvals.pending_approvals:
-            yield "run.waiting", pending.digest, pending.since, {"call": _call(pending)}
+            yield "run.waiting", pending.digest, pending.since, {"call": _call_data(pending)}
         for held in self.state.holds.held:
-            yield "run.held", held.reason, held.since, {"held": _held(held)}
+            yield "run.held", held.reason, held.since, {"held": _hold_data(held)}
 
     def _tell(self, type: NoticeType, what: str, time: float, about: JsonObject) -> None:
-        webhooks = [each for each in merged(self.state.webhooks) if each.takes(type)]
+        webhooks = [each for each in distinct_webhooks(self.state.webhooks) if each.takes(type)]
         if not webhooks:
             return
         input = NoticeInput(
@@ -104,7 +104,7 @@ class Notices:
         return {name: value for name, value in known.items() if value}
 
 
-def _call(pending: PendingApproval) -> JsonObject:
+def _call_data(pending: PendingApproval) -> JsonObject:
     call: JsonObject = {
         "callId": pending.call_id,
         "kind": pending.kind,
@@ -114,7 +114,7 @@ def _call(pending: PendingApproval) -> JsonObject:
     return call if pending.deadline is None else {**call, "deadline": pending.deadline}
 
 
-def _held(held: Held) -> JsonObject:
+def _hold_data(held: Held) -> JsonObject:
     return {"reason": held.reason, "kind": held.kind, "why": bounded_text(held.why, MAX_ERROR_BYTES)}
 
 

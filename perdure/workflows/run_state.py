@@ -227,7 +227,7 @@ class RunState:
             waits_for_rate=self.waits_for_rate,
             held_up=self.held_up,
             held=list(self.holds.held),
-            awaited=self.awaited.waiting,
+            awaited=self.awaited.open_calls,
             slept_seconds=self.loop.slept_seconds,
         )
 

@@ -136,7 +136,7 @@ def _state_lines(state: RunState) -> list[str]:
         what = ", ".join(map(code, missing.what[:MAX_SHOWN]))
         queue = code(missing.task_queue)
         lines.append(f"- **waits for a worker** of the task queue {queue} that has {what}, {_since(missing.since)}")
-    for call in state.awaited.waiting[:MAX_SHOWN]:
+    for call in state.awaited.open_calls[:MAX_SHOWN]:
         shown = code(call_text(call.name, call.arguments), 200)
         until = "" if call.deadline is None else f", until {_date(call.deadline)}"
         lines.append(f"- **another system finishes** {shown}, awaited {_since(call.since)}{until}")
