@@ -6,60 +6,25 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, MCPError, types
-from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import BaseModel, ConfigDict, Field
 
-from perdure.gateway import mcp_server
 from perdure.gateway.identity import TokenFile
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.mcp_tasks import Created, Tasks, ask
 from .conftest import Serve, Served
 from .test_own import PAY, pay
 
 Scripted = Callable[[Script], ScriptedModel]
 FIELDS = {"instructions": "user:\n{{question}}", "inputs": [{"name": "question", "kind": "string", "required": True}]}
 ASKED = {"question": "What is it?"}
-
-
-class Answer(BaseModel):
-    """Whatever a method of the extension answers."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class Ask(types.Request[Any, Any]):
-    """A request of the extension."""
-
-    method: str
-    params: dict[str, Any]
-
-
-class Created(types.Result):
-    """The answer to a call that is a task."""
-
-    result_type: Literal["task"] = Field(alias="resultType")
-    task_id: str = Field(alias="taskId")
-    status: str
-
-
-class Tasks(ClientExtension):
-    """A client that knows tasks, and asks for them itself."""
-
-    identifier = mcp_server.TASKS
-
-    def claims(self) -> tuple[ResultClaim[Created], ...]:
-        async def refuse(created: Created, ctx: ClaimContext) -> types.CallToolResult:
-            raise AssertionError("the test asks for the task itself")
-
-        return (ResultClaim(result_type="task", model=Created, resolve=refuse),)
 
 
 def text_of(result: Any) -> str:
@@ -123,28 +88,22 @@ async def test_a_task_outlives_gateways_and_is_decided(scripted: Scripted, serve
         [(key, request)] = asked["inputRequests"].items()
         assert "pay" in request["params"]["message"]
         answers = [{"action": "cancel"}, {"action": "accept", "content": {"approved": True}}]
-        await _ask(client, "tasks/update", taskId=created.task_id, inputResponses={key: answers[0]})
-        assert (await _ask(client, "tasks/get", taskId=created.task_id))["status"] == "input_required"
-        await _ask(client, "tasks/update", taskId=created.task_id, inputResponses={key: answers[1]})
+        await ask(client, "tasks/update", taskId=created.task_id, inputResponses={key: answers[0]})
+        assert (await ask(client, "tasks/get", taskId=created.task_id))["status"] == "input_required"
+        await ask(client, "tasks/update", taskId=created.task_id, inputResponses={key: answers[1]})
         done = await _until(client, created.task_id, "completed")
         assert done["result"]["content"][0]["text"] == "It is paid."
         assert done["result"]["resultType"] == "complete"
-        await _ask(client, "tasks/cancel", taskId=created.task_id)
+        await ask(client, "tasks/cancel", taskId=created.task_id)
         with pytest.raises(MCPError, match="There is no run"):
-            await _ask(client, "tasks/get", taskId="none")
+            await ask(client, "tasks/get", taskId="none")
 
 
 async def _until(client: Client, task: str, status: str) -> dict[str, Any]:
     async with asyncio.timeout(30):
-        while (now := await _ask(client, "tasks/get", taskId=task))["status"] != status:
+        while (now := await ask(client, "tasks/get", taskId=task))["status"] != status:
             await asyncio.sleep(0.1)
     return now
-
-
-async def _ask(client: Client, method: str, **params: Any) -> dict[str, Any]:
-    request = Ask(method=method, params=params)
-    answer = await client.session.send_request(request, Answer)  # type: ignore[arg-type]
-    return answer.model_dump(by_alias=True)
 
 
 async def test_who_is_not_known_is_not_let_in(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:

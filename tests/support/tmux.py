@@ -35,7 +35,7 @@ _CONFIGURATION = "set -g remain-on-exit on\nset -g status off\nset -g history-li
 class Pane:
     """One command on its own screen."""
 
-    def __init__(self, tmux: Tmux, id: str, process: ForkedProcess) -> None:
+    def __init__(self, tmux: Tmux, id: str, process: ForkedProcess | None = None) -> None:
         self._tmux = tmux
         self._id = id
         self._process = process
@@ -63,8 +63,11 @@ class Pane:
         await self._until(lambda: len(re.findall(pattern, self.text)) >= times, f"{pattern!r}, {times} times")
 
     async def ends(self) -> None:
-        """Wait until the command has ended."""
-        await self._until(lambda: self._process.returncode is not None, "the command's end")
+        """Wait until the command has ended, if it is one of perdure's."""
+        assert self._process is not None
+        await self._until(
+            lambda: self._process is not None and self._process.returncode is not None, "the command's end"
+        )
 
     async def _until(self, is_so: Callable[[], bool], what: str) -> None:
         try:
@@ -72,7 +75,8 @@ class Pane:
                 while not is_so():
                     await asyncio.sleep(0.1)
         except TimeoutError:
-            raise AssertionError(f"expected {what}, saw ({self._process.returncode}): {self.text}") from None
+            code = self._process and self._process.returncode
+            raise AssertionError(f"expected {what}, saw ({code}): {self.text}") from None
 
 
 class Tmux:

@@ -1,0 +1,66 @@
+"""Streams of frames that live through proxies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from perdure.gateway.sse import COMMENT, MAX_AHEAD_BYTES, with_keepalives
+
+
+async def test_what_is_there_goes_out_together_and_an_error_comes_last() -> None:
+    async def frames() -> AsyncGenerator[bytes, None]:
+        yield b"a"
+        yield b"b"
+        await asyncio.sleep(0.05)
+        yield b"c"
+        raise OSError("gone")
+
+    sent: list[bytes] = []
+
+    async def read() -> None:
+        async for each in with_keepalives(frames()):
+            sent.append(each)
+
+    with pytest.raises(OSError, match="gone"):
+        await read()
+    assert sent == [b"ab", b"c"]
+
+
+async def test_the_farewell_counts_what_was_sent() -> None:
+    """A client that goes on where it says misses nothing, however slow it is."""
+    made: list[bytes] = []
+
+    async def frames() -> AsyncGenerator[bytes, None]:
+        while True:
+            made.append(b"%d " % len(made))
+            yield made[-1]
+            await asyncio.sleep(0.001)
+
+    sent = b""
+    async for each in with_keepalives(frames(), seconds=0.2, farewell=lambda: b"after %d" % len(made)):
+        sent += each
+        await asyncio.sleep(0.03)
+    assert sent == b"".join(made) + b"after %d" % len(made)
+
+
+async def test_a_silent_stream_has_comments_and_a_slow_client_is_waited_for() -> None:
+    made = 0
+
+    async def frames() -> AsyncGenerator[bytes, None]:
+        nonlocal made
+        await asyncio.sleep(0.1)
+        for _ in range(8):
+            made += 1
+            yield b"x" * (MAX_AHEAD_BYTES // 2)
+
+    stream = with_keepalives(frames(), silence=0.02)
+    assert [await anext(stream) for _ in range(2)] == [COMMENT, COMMENT]
+    rest = b""
+    async for each in stream:
+        rest += each
+        await asyncio.sleep(0.01)
+        assert made <= rest.count(b"x") // (MAX_AHEAD_BYTES // 2) + 3
+    assert rest.count(b"x") == 4 * MAX_AHEAD_BYTES
