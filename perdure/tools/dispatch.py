@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from ..agents import Agent
 from ..breakers import BreakerIsOpen, ServerRefusal, breakers
+from ..declared_tools import Tool
 from ..guardrails import GuardrailResult
 from ..messages import ToolResult
 from ..redaction import get_logger
@@ -129,11 +130,8 @@ _REFUSALS = frozenset(
 """Kinds of results that tell of the server, not of the call."""
 
 
-def server_of(handler: Handler) -> str | None:
-    """Return the server that a tool of a kind calls; None for a function, and where the declaration does not say it."""
-    tool = handler.tool
-    if handler.kind is None:
-        return None
+def server_of(tool: Tool) -> str | None:
+    """Return the server that a declared tool of a kind calls; None where the declaration does not say it."""
     connection = getattr(tool, "connection", None)
     named = [getattr(connection, "endpoint", None), getattr(tool, "specification", None)]
     named.append(getattr(tool, "server_name", None))
@@ -312,7 +310,7 @@ class ToolBox:
         try:
             call = call_of(handler, agent, arguments, inputs, self._resources, limits)
             async with asyncio.timeout(timeout):
-                ended = await self._end_unless_refused(handler, call, context, finish, timeout)
+                ended = await self._end_unless_refused(handler, agent, call, context, finish, timeout)
         except BreakerIsOpen as error:
             text = f"Error: Tool '{name}' failed: its server was not asked, for it refuses all calls: {error}"
             return self._failure(text, error.kind)
@@ -331,17 +329,19 @@ class ToolBox:
     async def _end_unless_refused(
         self,
         handler: Handler,
+        agent: Agent,
         call: BoundCall,
         context: ToolContext,
         finish: Callable[[Any], ToolResult],
         timeout: float | None,
     ) -> Ended:
         """Return how the call ends, which waits with others while its server refuses all. Raises `BreakerIsOpen`."""
-        server, name = server_of(handler), handler.tool.name
+        declared, name = agent.source(handler.tool), handler.tool.name
+        server = server_of(declared) if handler.kind else None
         if server is None or not context.run_id:
             return await self._end_of(call, name, context, finish)
         patience = min(LONGEST_WAIT, (timeout or LONGEST_WAIT) / 2)
-        breaker = breakers.of((handler.tool.kind, server), f"{handler.tool.kind} tools of {server}")
+        breaker = breakers.of((declared.kind, server), f"{declared.kind} tools of {server}")
         async with breaker.call(context.run_id, patience, lambda error: None) as turn:
             ended = await self._end_of(call, name, context, finish)
             turn.refusal = _refusal_in(ended)
