@@ -26,6 +26,7 @@ from ..redaction import get_logger
 from ..text import one_line
 from ..webhooks import NoticeInput, Webhook
 from ..worker_limits import Origin, WorkerLimits, is_listed, is_private, refused_url, server_in
+from .heartbeat import heartbeats
 
 VARIABLE = "PERDURE_WEBHOOKS"
 """The URLs that a worker's owner has told of each of its runs, with commas between them."""
@@ -83,6 +84,10 @@ class Notifier:
     @activity.defn(name=SEND_NOTICE)
     async def send(self, input: NoticeInput) -> None:
         """Send the notice to its webhook. Raises the ApplicationError of an attempt that was for nothing."""
+        async with heartbeats():
+            await self._send(input)
+
+    async def _send(self, input: NoticeInput) -> None:
         (webhook,) = input.webhooks
         server = server_in(webhook.url)
         if server is None:

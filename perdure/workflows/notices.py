@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
@@ -22,7 +21,7 @@ from ..protocol.search_attributes import TENANT
 from ..text import bounded_text, one_line
 from ..tool_calls import PendingApproval
 from ..webhooks import NoticeInput, NoticeType, distinct_webhooks
-from .policies import MARGIN, MOMENTARY_RETRIES
+from .policies import HEARTBEAT_TIMEOUT, MARGIN, MOMENTARY_RETRIES
 from .run_state import RunState
 
 MAX_ERROR_BYTES = 1000
@@ -39,17 +38,24 @@ class Notices:
     """What the webhooks of a run are told, each thing once; nothing of it is used where there are none."""
 
     state: RunState
-    _known: set[tuple[str, str, float]] = field(default_factory=set)
+    _known: set[str] = field(default_factory=set)
+    """Digests of the calls that wait."""
+    _holds: list[Held] = field(default_factory=list)
     _under_way: set[asyncio.Task[None]] = field(default_factory=set)
 
     def look(self) -> None:
         """Tell what waits for a person, or is held, and was not told yet."""
         if self.state.cancelled:
             return
-        for type, what, since, data in self._waits():
-            if (type, what, since) not in self._known:
-                self._known.add((type, what, since))
-                self._tell(type, what, since, data)
+        for pending in self.state.approvals.pending_approvals:
+            if pending.digest not in self._known:
+                self._known.add(pending.digest)
+                self._tell("run.waiting", pending.digest, pending.since, {"call": _call_data(pending)})
+        for held in self.state.holds.held:
+            if all(each is not held for each in self._holds):
+                self._holds.append(held)
+                what = f"{self.state.loop.iteration}-{len(self._holds)}"
+                self._tell("run.held", what, held.since, {"held": _hold_data(held)})
 
     async def tell_end(self, how: Literal["done", "failed", "cancelled"], error: RunError | None = None) -> None:
         """Tell how the run has ended; the end of a called run is its caller's business. Returns when it is noted."""
@@ -65,18 +71,12 @@ class Notices:
         while self._under_way:
             await asyncio.wait(self._under_way)
 
-    def _waits(self) -> Iterator[tuple[NoticeType, str, float, JsonObject]]:
-        for pending in self.state.approvals.pending_approvals:
-            yield "run.waiting", pending.digest, pending.since, {"call": _call_data(pending)}
-        for held in self.state.holds.held:
-            yield "run.held", held.reason, held.since, {"held": _hold_data(held)}
-
     def _tell(self, type: NoticeType, what: str, time: float, about: JsonObject) -> None:
         webhooks = [each for each in distinct_webhooks(self.state.webhooks) if each.takes(type)]
         if not webhooks:
             return
         input = NoticeInput(
-            id=self._id(type, what, time),
+            id=self._id(type, what),
             type=type,
             time=time,
             data={**self._run(), **about},
@@ -87,7 +87,8 @@ class Notices:
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    def _id(self, *what: object) -> str:
+    def _id(self, *what: str) -> str:
+        """Return what is the same when a worker that is lost leaves a workflow task to another one, at another time."""
         info = workflow.info()
         place = (info.namespace, info.workflow_id, info.first_execution_run_id, *what)
         return f"msg_{blake2b(repr(place).encode(errors='replace'), digest_size=16).hexdigest()}"
@@ -146,6 +147,7 @@ class Notice:
                 names.SEND_NOTICE,
                 input,
                 start_to_close_timeout=SEND_SECONDS,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=RetryPolicy(
                     initial_interval=timedelta(seconds=input.first_pause),
                     backoff_coefficient=4.0,
