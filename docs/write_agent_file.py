@@ -14,6 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from perdure.agents import Agent, FormatConfig, Model, ModelOptions, ParserConfig, Template
 from perdure.declared_tools import (
+    ApprovalPolicy,
     Binding,
     Connection,
     CustomTool,
@@ -84,7 +85,17 @@ SECTIONS = (
         "A list of tools, or a map by their names. [Functions](tools.md), [MCP servers](tools-mcp.md),\n"
         "[HTTP APIs](tools-openapi.md), [other agents](sub-agents.md), [remote agents](tools-a2a.md),\n"
         "[activities and workflows](temporal-interop.md), [kinds of your own](tool-kinds.md).",
-        (FunctionTool, ToolPolicy, Binding, McpTool, McpApprovalMode, OpenApiTool, PromptyTool, CustomTool),
+        (
+            FunctionTool,
+            ToolPolicy,
+            ApprovalPolicy,
+            Binding,
+            McpTool,
+            McpApprovalMode,
+            OpenApiTool,
+            PromptyTool,
+            CustomTool,
+        ),
         "tools",
     ),
 )
@@ -99,6 +110,7 @@ HEADINGS = {
     Connection: "`connection`, of a model or a tool",
     FunctionTool: "`kind: function`",
     ToolPolicy: "`perdure`, of any tool",
+    ApprovalPolicy: "`perdure.approval`, where it is a map",
     Binding: "`bindings.PARAMETER`",
     McpTool: "`kind: mcp`",
     McpApprovalMode: "`approvalMode`",
@@ -177,7 +189,9 @@ def _type(annotation: Any) -> str:
     if annotation in names:
         return names[annotation]
     if inspect.isclass(annotation):
-        return {"ToolPolicy": "policy", "ModelOptions": "options"}.get(annotation.__name__, annotation.__name__.lower())
+        return {"ToolPolicy": "policy", "ApprovalPolicy": "map", "ModelOptions": "options"}.get(
+            annotation.__name__, annotation.__name__.lower()
+        )
     return "tool" if annotation == Tool else " or ".join(dict.fromkeys(map(_type, arguments)))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.alias_generators import to_camel
 
 from .messages import JsonObject
@@ -101,6 +101,72 @@ MAX_CONTEXT = 100
 """Messages of the conversation that go along with a call."""
 
 
+MAX_DECIDERS = 20
+"""So many people may have to agree about one call."""
+
+
+class ApprovalPolicy(Node):
+    """Who may decide about a call. A gateway has to vouch for them, but where only `escalateAfter` is said."""
+
+    by: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = None
+    """Roles: who has one of them may decide. Without it, everybody whom a gateway vouches for."""
+    not_requester: bool = False
+    """Whether those may not decide who have started the run, or have said something to it."""
+    count: int = Field(default=1, ge=1, le=MAX_DECIDERS)
+    """How many people must approve the same arguments. One who denies is enough for a denial."""
+    escalate_after: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
+    """Seconds after which the role `to` may decide, too, and is asked to."""
+    to: str | None = Field(default=None, min_length=1, max_length=200)
+    """The role that is asked then."""
+
+    @model_validator(mode="after")
+    def _check_escalation(self) -> Self:
+        if (self.escalate_after is None) != (self.to is None):
+            raise ValueError("expected both `escalateAfter` and `to`, or neither")
+        if self.by is not None and not self.by:
+            raise ValueError("`by` names no role: expected one at least, or no `by`")
+        return self
+
+    @property
+    def needs_vouch(self) -> bool:
+        """Return whether only those may decide for whom a gateway vouches."""
+        return bool(self.by) or self.not_requester or self.count > 1
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as the agent's file has it."""
+        written: JsonObject = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return written
+
+    def with_stricter(self, other: ApprovalPolicy | None) -> ApprovalPolicy:
+        """Return what both say together. Raises ValueError where no role is in both."""
+        if other is None:
+            return self
+        by = self.by or other.by
+        if self.by and other.by and not (by := [role for role in self.by if role in other.by]):
+            raise ValueError(f"no role may decide by both: {', '.join(self.by)}; and {', '.join(other.by)}")
+        sooner = min((each for each in (self, other) if each.escalate_after), key=_escalation, default=self)
+        return ApprovalPolicy(
+            by=by,
+            not_requester=self.not_requester or other.not_requester,
+            count=max(self.count, other.count),
+            escalate_after=sooner.escalate_after,
+            to=sooner.to,
+        )
+
+    def in_words(self) -> str:
+        """Return it as people read it."""
+        who = " or ".join(self.by) if self.by else "anybody whom a gateway vouches for" if self.needs_vouch else ""
+        several = f"{self.count} people" if self.count > 1 else ""
+        others = "who have not asked for it" if self.not_requester else ""
+        later = f"also {self.to} after {self.escalate_after:g} s" if self.escalate_after else ""
+        return ", ".join(part for part in (who, several, others, later) if part) or "anybody"
+
+
+def _escalation(policy: ApprovalPolicy) -> float:
+    return policy.escalate_after or MAX_SECONDS
+
+
 class ToolPolicy(Node):
     """How calls of a tool are executed: its key `perdure` in the file. What is absent is left to the tool's code."""
 
@@ -112,8 +178,8 @@ class ToolPolicy(Node):
     """False for a tool that must not be repeated when an execution was lost with its worker."""
     parallel_safe: bool | None = None
     """False for a tool beside which no other one may run."""
-    approval: Literal["always", "never"] | None = None
-    """Whether a person must approve each call."""
+    approval: Literal["always", "never"] | ApprovalPolicy | None = None
+    """Whether a person must approve each call; a map says that one must, and who may (`approval`, below)."""
     approval_timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds until a call that nobody has decided about is denied."""
     local: bool | None = None

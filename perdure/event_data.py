@@ -11,7 +11,12 @@ from typing_extensions import TypedDict
 from .messages import JsonObject, Message
 
 
-class PermissionRequestedData(TypedDict):
+class RestrictedData(TypedDict, total=False):
+    deciders: JsonObject
+    """Who may decide (`approval` in the agent's file), where not everybody may."""
+
+
+class PermissionRequestedData(RestrictedData):
     name: str
     arguments: JsonObject
     kind: str
@@ -29,11 +34,16 @@ class PermissionRequestedData(TypedDict):
     """Identifies the call with these arguments: `approve(digest=…)`."""
 
 
-class PermissionCompletedData(TypedDict):
+class VouchedData(TypedDict, total=False):
+    vouched: list[JsonObject]
+    """Who has decided, as a gateway vouches for it: name, tenant, roles, the key's id, and when."""
+
+
+class PermissionCompletedData(VouchedData):
     name: str
     approved: bool
     by: str | None
-    """Who decided, as far as they said."""
+    """Who decided; without `vouched`, as far as they said."""
     reason: str | None
     """Why it was denied."""
     arguments: JsonObject | None
@@ -42,6 +52,26 @@ class PermissionCompletedData(TypedDict):
     """To a question; None where it was not answered, and for approvals."""
     digest: str
     """Of the call, as in `permission_requested`."""
+
+
+class PermissionVoteData(TypedDict):
+    """One of several who have to agree has approved."""
+
+    name: str
+    vote: JsonObject
+    """Name, tenant, roles, the key's id, when; `arguments` or `answer`, as an approval has them."""
+    votes: int
+    """So many have approved the same by now, of `count` who have to."""
+    count: int
+    digest: str
+
+
+class PermissionEscalatedData(TypedDict):
+    """Nobody has decided in time: a further role is asked to."""
+
+    name: str
+    to: str
+    digest: str
 
 
 EventType = Literal[
@@ -68,6 +98,8 @@ EventType = Literal[
     "provider_tool",
     "cost_warning",
     "permission_requested",
+    "permission_vote",
+    "permission_escalated",
     "permission_completed",
     "held",
     "went_on",
@@ -322,6 +354,8 @@ LoggedData = (
     | ProviderToolData
     | CostWarningData
     | PermissionRequestedData
+    | PermissionVoteData
+    | PermissionEscalatedData
     | PermissionCompletedData
     | HeldData
     | WentOnData
@@ -355,6 +389,8 @@ EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
         "provider_tool": ProviderToolData,
         "cost_warning": CostWarningData,
         "permission_requested": PermissionRequestedData,
+        "permission_vote": PermissionVoteData,
+        "permission_escalated": PermissionEscalatedData,
         "permission_completed": PermissionCompletedData,
         "held": HeldData,
         "went_on": WentOnData,

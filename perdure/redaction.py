@@ -36,7 +36,7 @@ _HEADER_VALUE = re.compile(r"[=:]\s*(?:(?:Bearer|Basic)(?:\s+|%20))?([^,\n]+)", 
 _URL_VARIABLE = re.compile(r"URL|URI|DSN|PROXY|ENDPOINT|CONNECTION", re.IGNORECASE)
 _ENV_NAME = re.compile(r"\$\{env:([^:}]*)")
 _CREDENTIAL = "${credential:"
-_KEYS, _ENTRY = "PERDURE_ENCRYPTION_KEY", re.compile(r"(?<=:)[\w+/=-]{40,}")
+_KEYS, _ENTRY = ("PERDURE_ENCRYPTION_KEY", "PERDURE_VOUCH_KEY"), re.compile(r"(?<=:)[\w+/=-]{40,}")
 _USERINFO = re.compile(r"(?<=://)[^/?#@\s\"']+(?=@)")
 _LITERAL = re.compile(
     r"\bsk-[\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}"
@@ -236,7 +236,7 @@ def _of_environment(variables: Iterable[tuple[str, str]]) -> tuple[Secret, ...]:
             for given in map(str.strip, _HEADER_VALUE.findall(value)):
                 forms = {given, _percent_decoded(given)}
                 found += [Secret(form, f"${{env:{name}}}") for form in forms if len(form) >= SHORTEST_OF_AGENT]
-        if name == _KEYS:
+        if name in _KEYS:
             found += [Secret(key, REDACTED) for key in _ENTRY.findall(value)]
         found += _in_url(value, SHORTEST)
     return tuple(found)

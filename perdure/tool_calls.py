@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError, field_serializer, field_validator
 
 from .agents import Agent, RecordedAgents
-from .declared_tools import OfferedFunction, Property
+from .declared_tools import ApprovalPolicy, OfferedFunction, Property
 from .messages import Exchanged, JsonObject, Message, Part, ToolResult
 from .schema import object_schema
 from .text import one_line
@@ -134,6 +134,8 @@ class ToolSpec(Exchanged):
     """Bytes of text that the model is shown of one result; None for the usual limit."""
     approval_timeout: float | None = None
     """Seconds until a call or question that nobody has decided about is denied; None for never."""
+    deciders: ApprovalPolicy | None = Field(default=None, exclude_if=lambda policy: policy is None)
+    """Who may decide about a call, where a person is asked; None for anybody."""
     activity: str | None = None
     """The type of the activity that executes it; None for the one of all tools."""
     execution: Execution | None = None
@@ -201,6 +203,34 @@ class Approval(Exchanged):
         return _digest([self.approved, self.reason, self.arguments, *answer])
 
 
+class Decider(Exchanged):
+    """Somebody who has decided, for whom a gateway vouches."""
+
+    name: str
+    tenant: str | None = None
+    roles: list[str] = []
+    key_id: str
+    """Of the key with which the gateway has signed it."""
+    at: float
+    """When the run has taken the decision, in seconds since the epoch."""
+
+
+class Vote(Decider):
+    """An approval or an answer of one of several who have to agree."""
+
+    arguments: JsonObject | None = Field(default=None, exclude_if=lambda arguments: arguments is None)
+    """As `Approval.arguments`."""
+    answer: str | None = Field(default=None, exclude_if=lambda answer: answer is None)
+    """As `Approval.answer`."""
+
+
+class Decided(Approval):
+    """A decision as the run has taken it."""
+
+    deciders: list[Decider] = []
+    """Who has made it, as far as a gateway vouches for them; `by` of a decision without any is a claim."""
+
+
 class ToolProgress(Exchanged):
     """How far a call is, as its tool tells while it is under way: the last detail of the activity's heartbeats."""
 
@@ -255,6 +285,12 @@ class PendingApproval(Exchanged):
     allow_other: bool = True
     """Whether a question takes another answer than the choices."""
     iteration: int
+    deciders: ApprovalPolicy | None = Field(default=None, exclude_if=lambda policy: policy is None)
+    """Who may decide; None for anybody."""
+    votes: list[Vote] = Field(default=[], exclude_if=operator.not_)
+    """Those who have approved already, where several have to."""
+    escalated: float | None = Field(default=None, exclude_if=lambda at: at is None)
+    """When the role `deciders.to` was asked, in seconds since the epoch."""
 
     @property
     def schema(self) -> JsonObject | None:  # type: ignore[override]

@@ -41,6 +41,7 @@ from ..tool_calls import ToolSpec, agents_in
 from ..tools.dispatch import ToolBox
 from ..tools.inventory import OfferProblem
 from ..tools.kind import Asking
+from ..vouching import UNDECIDABLE, vouch_keys
 from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .hooks import Hooks
 from .model import PRICE_SECONDS
@@ -244,8 +245,14 @@ async def _take_stock(
         offered=redactor(asking.agent).value(tools.offered),
         unasked=tools.unasked,
         unavailable=_unavailable(tools.unavailable, asking.agent),
-        notes=_log_notes(tools.notes),
+        notes=_log_notes([*tools.notes, *_undecidable(tools.tools)]),
     )
+
+
+def _undecidable(tools: Sequence[ToolSpec]) -> list[str]:
+    """Return of which tools nobody can decide about calls, because this worker has no key of gateways."""
+    names = ", ".join(tool.name for tool in tools if tool.deciders and tool.deciders.needs_vouch)
+    return [UNDECIDABLE.format(f"of {names}")] if names and not vouch_keys().keys else []
 
 
 def _log_notes(notes: list[str]) -> list[str]:

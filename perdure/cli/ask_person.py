@@ -15,6 +15,7 @@ from temporalio.service import RPCError
 
 from ..client import RunHandle
 from ..commands import command_line, decision_command
+from ..declared_tools import ApprovalPolicy
 from ..errors import ApprovalError
 from ..events import RunEvent
 from ..text import one_line
@@ -81,7 +82,17 @@ def _run_of(handle: RunHandle, pending: PendingApproval) -> RunHandle:
 def times(pending: Mapping[str, Any]) -> str:
     """Since when something waits, and until when if there is a deadline."""
     until = f" until {local_time(pending['deadline'])}" if pending.get("deadline") else ""
-    return f"since {local_time(pending['since'])}{until}"
+    return f"since {local_time(pending['since'])}{until}{_who_decides(pending)}"
+
+
+def _who_decides(pending: Mapping[str, Any]) -> str:
+    if not pending.get("deciders"):
+        return ""
+    policy = ApprovalPolicy.model_validate(pending["deciders"])
+    votes = ", ".join(one_line(vote["name"]) for vote in pending.get("votes") or ())
+    approved = f", approved by {votes}" if votes else ""
+    escalated = f", {policy.to} was asked {local_time(pending['escalated'])}" if pending.get("escalated") else ""
+    return one_line(f", may decide: {policy.in_words()}{approved}{escalated}", 500)
 
 
 def local_time(seconds: float) -> str:

@@ -39,6 +39,8 @@ class Need(NamedTuple):
     signatures: Mapping[str, RecordedSignature]
     """What the tools' functions took when the run began, by name."""
     options: RunOptions
+    restricted: tuple[str, ...] = ()
+    """Tools about whose calls only those may decide for whom a gateway vouches."""
 
     @property
     def functions(self) -> list[str]:
@@ -90,7 +92,8 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
         return Break(run.id, "unread", f"it can't be read here: {one_line(str(error), 200)}")
     tools = inventory.tools if inventory else []
     signatures = {tool.name: tool.signature for tool in tools if tool.signature}
-    return Need(run.id, input.agent, signatures, input.options)
+    restricted = tuple(tool.name for tool in tools if tool.deciders and tool.deciders.needs_vouch)
+    return Need(run.id, input.agent, signatures, input.options, restricted)
 
 
 def breaks(need: Need, code: UserCode, toolbox: ToolBox) -> Iterator[Break]:

@@ -149,13 +149,21 @@ def cached_text(usage: Mapping[str, Any]) -> str:
 
 
 def describe_decision(data: Mapping[str, Any]) -> str:
-    """Return the call and what a person has decided about it, for the data of a `permission_completed` event."""
+    """Return the call and what a person has decided about it, or one of several, or who is asked now.
+
+    `data` is that of a `permission_completed`, `permission_vote` or `permission_escalated` event.
+    """
+    if "to" in data:
+        return f"{data['name']}: nobody has decided, {data['to']} is asked, too"
+    if vote := data.get("vote"):
+        said = decision_text({**vote, "by": vote["name"], "approved": True, "vouched": True})
+        return f"{data['name']} {said} ({data['votes']} of {data['count']})"
     return f"{data['name']} {decision_text(data)}"
 
 
 def decision_text(data: Mapping[str, Any]) -> str:
     """Return what a person has decided, such as `denied by Ann: too expensive`."""
-    by = f" by {data['by']}" if data.get("by") else ""
+    by = f" by {data['by']}{'' if data.get('vouched') else ' (claimed)'}" if data.get("by") else ""
     edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
     reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
     word = ("approved" if data.get("answer") is None else "answered") if data.get("approved") else "denied"

@@ -138,10 +138,11 @@ def encryption_key(
         str | None, typer.Argument(metavar="[KEYID]", help="The key's id, which everybody may see; default: the date.")
     ] = None,
 ) -> None:
-    """Print a new key for PERDURE_ENCRYPTION_KEY.
+    """Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY.
 
-    Clients and workers need the same keys. To change to a new one, put it before the old ones, with a comma: the first
-    encrypts, all decrypt.
+    Clients and workers need the same encryption keys. To change to a new one, put it before the old ones, with a comma:
+    the first encrypts, all decrypt. The keys with which gateways vouch for people are another secret, of gateways and
+    workers.
     """
     answer(new_key(id or datetime.now(UTC).date().isoformat()))
     say("Keep it secret, and keep it: without it nobody can read what it has encrypted.", "faint")

@@ -39,7 +39,7 @@ def tool_specs(
     asking = Asking(agent, read_inputs(agent, pairs, inputs_json))
     found = asyncio.run(ToolBox(functions).inventory(asking, may_ask=False))
     known = {spec.name for spec in found.tools}
-    fields = {"name", *ToolPolicy.model_fields, "needs_approval", "approval_check"}
+    fields = {"name", *ToolPolicy.model_fields, "needs_approval", "approval_check", "deciders"}
     specs = [spec.model_dump(include=fields) for spec in found.tools]
     for tool in agent.tools or []:
         if tool.name in known or not (tool.name in found.missing or tool.name in found.unasked):

@@ -163,6 +163,8 @@ _LINES: dict[str, tuple[Tone, Callable[[Mapping[str, Any]], str]]] = {
     "compaction_failed": ("faint", _message),
     "went_on": ("strong", lambda data: f"  {describe_going_on(data)}"),
     "slept": ("strong", lambda data: f"  {describe_sleep(data)}"),
+    "permission_vote": ("strong", lambda data: f"  {describe_decision(data)}"),
+    "permission_escalated": ("strong", lambda data: f"  {describe_decision(data)}"),
     "permission_completed": ("strong", lambda data: f"  {describe_decision(data)}"),
 }
 _SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_completed", "held", "went_on", "slept")

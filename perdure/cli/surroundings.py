@@ -23,6 +23,7 @@ from ..settings.delegates import REMOTE, with_delegates
 from ..text import did_you_mean
 from ..tools.declaration import contradiction
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
+from ..vouching import UNDECIDABLE, vouch_keys
 from ..worker_limits import WorkerLimits
 
 
@@ -36,7 +37,7 @@ def further_checks(
     """
     tools = partial(_tools, functions=functions, elsewhere=elsewhere)
     called = partial(_sub_agents, elsewhere=elsewhere, around=frozenset())
-    return [*([_model] if has_model else []), tools, _delegates, called]
+    return [*([_model] if has_model else []), tools, *([] if elsewhere else [_deciders]), _delegates, called]
 
 
 def declarations_by(functions: Mapping[str, Callable[..., Any]]) -> FurtherCheck:
@@ -94,6 +95,20 @@ def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str]
             yield _no_handler((*place, "kind"), name, kind)
         elif isinstance(found, ToolKind):
             yield from _problems_of(found, tool, place, folder, elsewhere=elsewhere)
+
+
+def _deciders(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+    """Warn of tools about whose calls nobody can decide, for want of a key."""
+    try:
+        has_keys = bool(vouch_keys().keys)
+    except ConfigurationError as error:
+        yield warning((), str(error), line=1)
+        return
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        policy = tool.get("perdure")
+        approval = policy.get("approval") if isinstance(policy, Mapping) else None
+        if isinstance(approval, Mapping) and not has_keys and not {"by", "notRequester", "count"}.isdisjoint(approval):
+            yield warning((*place, "perdure", "approval"), UNDECIDABLE.format(f"of {tool.get('name')!s:.100}"))
 
 
 def _problems_of(

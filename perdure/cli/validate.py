@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..declared_tools import ApprovalPolicy
 from ..prompty.check.check import Problem, check
 from . import run_options as options
 from .agent_file import require_file, tell
@@ -74,7 +75,7 @@ def _in_words(spec: Mapping[str, Any]) -> str:
         "retries": f"{spec['retries']} retries" if spec.get("retries") else "no retries",
         "idempotent": "idempotent" if spec.get("idempotent") else "not idempotent",
         "parallel_safe": "" if spec.get("parallel_safe") else "never beside others",
-        "needs_approval": "needs an approval" if spec.get("needs_approval") else "",
+        "needs_approval": _needed_approval(spec) if spec.get("needs_approval") else "",
         "approval_check": "needs an approval where its function says so" if spec.get("approval_check") else "",
         "approval_timeout": f"denied after {spec['approval_timeout']:g} s" if spec.get("approval_timeout") else "",
         "local": "local" if spec.get("local") else "",
@@ -84,6 +85,11 @@ def _in_words(spec: Mapping[str, Any]) -> str:
     if spec.keys() >= words.keys():
         return said
     return f"{said}; what its kind says when a run begins" if said else "what its kind says when a run begins"
+
+
+def _needed_approval(spec: Mapping[str, Any]) -> str:
+    policy = spec.get("deciders")
+    return f"needs an approval ({ApprovalPolicy.model_validate(policy).in_words()})" if policy else "needs an approval"
 
 
 def _as_dict(problem: Problem) -> dict[str, Any]:

@@ -94,6 +94,7 @@ class EventLines:
             "compaction_complete": self._compaction,
             "compaction_failed": self._failure,
             "permission_requested": under_way.await_person,
+            **dict.fromkeys(("permission_vote", "permission_escalated"), lambda it: _note(describe_decision(it.data))),
             "permission_completed": self._decision,
             "held": self._hold_lines,
             "went_on": lambda event: _note(describe_going_on(event.data)),

@@ -28,7 +28,7 @@ from ..protocol.outcome import ForkOf, RunOutput, RunResult, RunStatus
 from ..protocol.run import SteeringMessage
 from ..redaction import redactor
 from ..text import bounded_text, valid_text
-from ..tool_calls import PendingApproval
+from ..vouching import Voucher
 from .brakes import pause_runs, release_run
 from .export import export_lines
 from .fork import Changes, fork_of, fork_origin, other_model
@@ -61,6 +61,7 @@ class Controls:
     id: str
     _client: Client
     _chain: Chain
+    _voucher: Voucher | None = None
 
     async def steer(self, text: str | Sequence[str], *, by: str | None = None) -> None:
         """Send the agent a message, which it reads before its next model call (§13.5); a running tool goes on.
@@ -72,6 +73,7 @@ class Controls:
         if not (texts := [valid_text(each) for each in ([text] if isinstance(text, str) else text)]):
             return
         message = redactor().value(SteeringMessage(text=texts[0], further=texts[1:], by=by and valid_text(by)))
+        message.requested_by = self._voucher.request(self.id, message.content) if self._voucher else None
         await require_sendable(self._client, message, "The steering message", lambda: "Send less")
         if size_of(message) > SMALL_BYTES:
             await self._require_room(await bytes_as_sent(self._client, message))
@@ -80,9 +82,8 @@ class Controls:
     async def _require_room(self, size: int) -> None:
         """Raises `PayloadTooLargeError` where a steering message of that size might be the end of the run."""
         with run_not_found(self._chain):
-            described = await self._chain.describe()
-        history = described.raw_description.workflow_execution_info.history_size_bytes
-        if history + size > MAX_STEERED_BYTES:
+            info = (await self._chain.describe()).raw_description.workflow_execution_info
+        if (history := info.history_size_bytes) + size > MAX_STEERED_BYTES:
             raise PayloadTooLargeError(
                 f"The steering message takes {size:,} bytes, and the history of run {self.id!r} {history:,} already; "
                 f"together {MAX_STEERED_BYTES:,} are possible, because Temporal ends a run of 50 MB. Send less, wait "
@@ -173,9 +174,11 @@ class Controls:
     async def _decide(self, **decision: Any) -> None:
         try:
             with run_not_found(self._chain):
-                await send_decision(self._chain, decision)
+                await send_decision(self._chain, decision, self._voucher)
         except ApprovalError as error:
-            if error.kind != "unknown" or not (elsewhere := await self._called_run_with(decision["call_id"])):
+            waiting = (await self.status()).pending_approvals if error.kind == "unknown" else ()
+            elsewhere = next((each for each in waiting if each.run_id and each.call_id == decision["call_id"]), None)
+            if elsewhere is None:
                 raise
             run = elsewhere.run_id or self.id
             how = decision_command(run, elsewhere.call_id, elsewhere.digest, kind=elsewhere.kind)
@@ -185,10 +188,6 @@ class Controls:
                 kind=error.kind,
                 pending=[elsewhere],
             ) from None
-
-    async def _called_run_with(self, call_id: str) -> PendingApproval | None:
-        pending = (await self.status()).pending_approvals
-        return next((each for each in pending if each.run_id and each.call_id == call_id), None)
 
     async def _send(self, send: Callable[[WorkflowHandle[Any, Any]], Awaitable[Sent]]) -> Sent:
         """Send something to the link that the run is at, which may change meanwhile."""
@@ -219,10 +218,12 @@ class RunHandle(Controls, Generic[T]):
         origin: str | None = None,
         output_type: type[T] | None = None,
         chain: Chain | None = None,
+        voucher: Voucher | None = None,
     ) -> None:
         self.id = id
         """The workflow id."""
         self._output_type = output_type
+        self._voucher = voucher
         self._client = client
         self._chain = chain or Chain(client, id, origin, is_of_run=True)
         self._log = RunLog(self._chain)
@@ -257,7 +258,7 @@ class RunHandle(Controls, Generic[T]):
 
     def called(self, id: str, first_run_id: str | None = None) -> RunHandle:
         """Handle on a run that this one has called, by its id: `RunEvent.run_id`, `PendingApproval.run_id`."""
-        return RunHandle(self._client, id, origin=first_run_id)
+        return RunHandle(self._client, id, origin=first_run_id, voucher=self._voucher)
 
     async def events(self, after: int | str = 0, *, children: bool = False) -> list[RunEvent]:
         """Events after the one with that `seq` or `position`: those so far of an open run, all of a closed one.
@@ -369,8 +370,7 @@ class RunHandle(Controls, Generic[T]):
     async def iteration_usage(self) -> list[Usage]:
         """Return the usage of each model call so far, in order: the histories have it, the result only the sum."""
         with run_not_found(self._chain):
-            last = await self._patience(self._chain.last)
-            return await usage_of_calls(self._client, last)
+            return await usage_of_calls(self._client, await self._patience(self._chain.last))
 
     async def actions(self) -> RunActions:
         """Return what the run takes on Temporal Cloud so far, as its histories show it (`perdure docs cost`)."""

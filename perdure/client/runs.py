@@ -63,7 +63,7 @@ async def start_run(
         messages=messages,
         output_type=output_type,
     )
-    return RunHandle(client, started.id, origin=started.origin, output_type=output_type)
+    return RunHandle(client, started.id, origin=started.origin, output_type=output_type, voucher=start.get("voucher"))
 
 
 def get_run(client: Client, id: str, *, output_type: type[T] | None = None) -> RunHandle[T]:

@@ -36,6 +36,7 @@ from ..providers.registry import require_media, require_model
 from ..redaction import Redactor, redactor
 from ..settings.agent_file import with_cadence
 from ..trace_ids import traceparent
+from ..vouching import Voucher
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .output_type import with_output_type
 from .run_input import new_run
@@ -68,6 +69,8 @@ class StartOptions(TypedDict, total=False):
     """What to do while a run of that id is under way; by default the start fails."""
     beginning: CarriedConversation | None
     """Where the run finds the beginning of its conversation; for forks."""
+    voucher: Voucher | None
+    """Vouches for who asks for the run. For a gateway's use."""
     origin: str | None
     """What starts the run, if not its caller: the run that it is a fork of, for example. For perdure's own use."""
 
@@ -196,6 +199,8 @@ async def start_request(
         input.agent = with_output_type(input.agent, output_type)
     await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
     workflow_id = id or readable_id(input.agent.name)
+    if voucher := start.get("voucher"):
+        input.requested_by = voucher.request(workflow_id, input.content)
     arguments = {"id": workflow_id, "task_queue": task_queue, **_ui_arguments(input), **start_arguments(start)}
     arguments["memo"] = {**known.encoded(start.get("memo") or {}), **arguments["memo"]}
     return StartRequest(input, arguments, start)

@@ -26,6 +26,7 @@ from ..protocol.outcome import RunStatus
 from ..protocol.run import CallApproval, GoOn, OtherModel
 from ..redaction import redactor
 from ..text import valid_json, valid_text
+from ..vouching import Voucher
 from .reading.log import ask
 
 PATIENCE_SECONDS = 10.0
@@ -155,8 +156,8 @@ def refusal_text(cause: BaseException) -> str:
     return cause.message if isinstance(cause, ApplicationError) else str(cause)
 
 
-async def send_decision(chain: Chain, decision: Mapping[str, Any]) -> None:
-    """Send a decision with these fields of `CallApproval`, made valid and without secrets.
+async def send_decision(chain: Chain, decision: Mapping[str, Any], voucher: Voucher | None = None) -> None:
+    """Send a decision with these fields of `CallApproval`, made valid and without secrets, signed by the voucher.
 
     Raises as `Decision` does, `ApprovalError` for arguments that are nested too deeply, and `PayloadTooLargeError`
     for a decision that does not fit into a message to Temporal.
@@ -168,7 +169,10 @@ async def send_decision(chain: Chain, decision: Mapping[str, Any]) -> None:
         raise ApprovalError(f"run {chain.workflow_id!r}: {text}", kind="arguments")
     approval = redactor().value(CallApproval(**valid_json(dict(decision))))
     await require_sendable(chain.client, approval, "The approval", lambda: "Give shorter arguments")
-    await Decision(chain, approval.model_copy(update={"id": uuid.uuid4().hex})).send()
+    approval = approval.model_copy(update={"id": uuid.uuid4().hex})
+    if voucher:
+        approval.vouch = voucher.decision(approval.subject(await chain.origin()))
+    await Decision(chain, approval).send()
 
 
 class RunUpdate(Update[None]):

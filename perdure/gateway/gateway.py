@@ -28,6 +28,7 @@ from ..payloads.converter import with_converter
 from ..prompty.load import load
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import TENANT, quote
+from ..vouching import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
 from .identity import Authenticator, Identity, identity_of
 from .problems import HttpProblem
@@ -112,6 +113,8 @@ class Gateway:
     webhooks: Sequence[Webhook] = ()
     """Who is told what becomes of the runs that are started here, beside those that the agents' files name."""
     watching: Watching = field(default_factory=Watching)
+    keys: VouchKeys = field(default_factory=vouch_keys)
+    """With which the gateway vouches for those who ask; those of the environment."""
 
     def __post_init__(self) -> None:
         self.client = with_converter(self.client)
@@ -119,6 +122,12 @@ class Gateway:
     async def identify(self, request: Request) -> Identity:
         """Return who asks. Raises `HttpProblem`."""
         return await identity_of(request.headers, self.authenticators)
+
+    def voucher(self, identity: Identity) -> Voucher | None:
+        """Return what vouches for who asks; None where the gateway has no key, or asks nobody who they are."""
+        if not self.keys.keys or not self.authenticators:
+            return None
+        return Voucher(self.keys, identity.name, identity.tenant, identity.roles)
 
     def offer(self, name: str) -> OfferedAgent:
         """Return the agent of that name. Raises `HttpProblem`."""
@@ -151,7 +160,8 @@ class Gateway:
         asked = [offer.name, dict(inputs or {}), [each.model_dump(mode="json") for each in messages or ()]]
         digest = digest_of([*asked, options.model_dump(mode="json", exclude_unset=True) if options else None])
         memo = {MEMO: {"request": digest, "by": identity.name, **(about or {})}}
-        start: StartOptions = {"tenant": identity.tenant, "memo": memo, "origin": origin}
+        voucher = self.voucher(identity)
+        start: StartOptions = {"tenant": identity.tenant, "memo": memo, "origin": origin, "voucher": voucher}
         if key:
             id = id or f"{offer.name}-{digest_of([identity.tenant, key])}"
         if key or is_new:
@@ -207,19 +217,20 @@ class Gateway:
         last: FoundRun | None = None
         number = 0
         while described := await self._description(scoped_id(identity, f"{base}-{number}")):
-            last, number = self._found_run(described), number + 1
+            last, number = self._found_run(identity, described), number + 1
         return last, number
 
-    def _found_run(self, described: WorkflowExecutionDescription) -> FoundRun:
+    def _found_run(self, identity: Identity, described: WorkflowExecutionDescription) -> FoundRun:
         first = described.raw_description.workflow_execution_info.first_run_id or described.run_id
-        return FoundRun(RunHandle(self.client, described.id, origin=first), first, described)
+        handle = RunHandle(self.client, described.id, origin=first, voucher=self.voucher(identity))
+        return FoundRun(handle, first, described)
 
     async def run(self, identity: Identity, id: str) -> FoundRun:
         """Return the run of that id. Raises `HttpProblem` where there is none, and where it is another tenant's."""
         for each in dict.fromkeys([id, scoped_id(identity, id)]):
             described = await self._description(each)
             if described and described.workflow_type == WORKFLOW and may_reach(identity, described):
-                return self._found_run(described)
+                return self._found_run(identity, described)
         raise HttpProblem(404, "not_found", f"There is no run {id!r}")
 
     async def _description(self, id: str) -> WorkflowExecutionDescription | None:
@@ -277,6 +288,7 @@ class Gateway:
             tenant=identity.tenant,
             user=identity.name,
             memo={MEMO: dict(about)} if about else None,
+            voucher=self.voucher(identity),
         )
 
     def _with_webhooks(self, options: RunOptions | None) -> RunOptions | None:

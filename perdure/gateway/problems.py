@@ -49,7 +49,17 @@ class ProblemBody(BaseModel):
     """For people: what is wrong, what was expected, what to do."""
 
 
-_APPROVAL_STATUS = {"unknown": 404, "decided": 409, "stale": 409, "arguments": 422, "denied": 403, "unconfirmed": 503}
+_APPROVAL_STATUS = {
+    "unknown": 404,
+    "decided": 409,
+    "stale": 409,
+    "arguments": 422,
+    "denied": 403,
+    "unvouched": 403,
+    "not_entitled": 403,
+    "vouch": 503,
+    "unconfirmed": 503,
+}
 _COMPLETION_STATUS = {"unknown": 404, "too_large": 413, "unreadable": 422}
 _TRY_AGAIN = ("early", "crowded", "unconfirmed")
 _SESSION_STATUS = {"busy": 409, "closing": 409, "refused": 409, "ended": 409, "unconfirmed": 503}

@@ -25,7 +25,7 @@ from ..messages import Message, TextPart, ToolCall, ToolResult
 from ..options import RunOptions
 from ..settings.child_agents import DELEGATE, TASK
 from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
-from ..tool_calls import Approval, Asked, ChildRun, Question, ToolRequest, ToolSpec, read_question
+from ..tool_calls import Approval, Asked, ChildRun, Decided, Question, ToolRequest, ToolSpec, read_question
 from ..tool_results import shorten, shown_bytes
 from .effects import Cancelled, Effects
 from .limits import Allowances, Spent
@@ -97,6 +97,8 @@ class HumanDecisions:
             schema=spec.parameters,
             digest=request.digest,
         )
+        if spec.deciders is not None:
+            requested["deciders"] = spec.deciders.as_json
         self._emit("permission_requested", requested, request)
         approval = await self._effects.approve(request, asked)
         is_edited = approval.approved and approval.arguments != request.arguments
@@ -109,6 +111,8 @@ class HumanDecisions:
             answer=approval.answer,
             digest=request.digest,
         )
+        if isinstance(approval, Decided) and approval.deciders:
+            completed["vouched"] = [each.model_dump(mode="json") for each in approval.deciders]
         self._emit("permission_completed", completed, request)
         return approval
 

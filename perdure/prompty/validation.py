@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from ..agents import Agent, EnvReference, LoadedAgent
 from ..arguments import Place
-from ..declared_tools import ToolPolicy
+from ..declared_tools import ApprovalPolicy, ToolPolicy
 from ..settings.values import unknown
 from ..text import did_you_mean, fault_text
 from .portable import is_secret_key
@@ -55,11 +55,17 @@ def to_agent(asset: Mapping[str, Any]) -> Agent:
 
 def _type_problems(error: ValidationError, asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     explained: set[Place] = set()
-    for detail in error.errors(include_url=False):
+    # What may be a word or a map, and is a map, is wrong as a map.
+    details = sorted(error.errors(include_url=False), key=lambda it: it["type"] == "literal_error" and _is_map(it))
+    for detail in details:
         place = _place_of(detail, asset)
         if place not in explained:
             explained.add(place)
             yield place, _explain(detail, place)
+
+
+def _is_map(detail: ErrorDetails) -> bool:
+    return isinstance(detail["input"], Mapping)
 
 
 def _place_of(detail: ErrorDetails, asset: Any) -> Place:
@@ -103,6 +109,10 @@ def _policy_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
         for key in policy if isinstance(policy, Mapping) else ():
             if key not in ToolPolicy.file_keys():
                 yield (*place, "perdure", key), unknown(key, ToolPolicy.file_keys())
+        approval = policy.get("approval") if isinstance(policy, Mapping) else None
+        for key in approval if isinstance(approval, Mapping) else ():
+            if key not in ApprovalPolicy.file_keys():
+                yield (*place, "perdure", "approval", key), unknown(key, ApprovalPolicy.file_keys())
 
 
 def _list_problems(items: Any, place: Place) -> Iterator[tuple[Place, str]]:

@@ -37,9 +37,12 @@ STALE_AFTER = "stale-after"
 WEBHOOKS = "webhooks"
 """Somebody is told what becomes of the run (`RunOptions.webhooks`)."""
 
+DECIDERS = "deciders"
+"""Not everybody may decide about calls of the agent's tools, or of one that it calls (`ApprovalPolicy`)."""
+
 KNOWN_FEATURES: frozenset[str] = frozenset(
     {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT, FALLBACK, TRIM_TO, HOLD}
-    | {STALE_AFTER, WEBHOOKS}
+    | {STALE_AFTER, WEBHOOKS, DECIDERS}
 )
 """The names of the behaviours beyond those of version 0.1 that this version has.
 

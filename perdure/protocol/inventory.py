@@ -87,6 +87,8 @@ class WorkerAccount(Exchanged):
     rates: dict[str, float] = {}
     encryption_keys: list[str] = []
     """Ids of its keys; the first one encrypts."""
+    vouch_keys: list[str] = []
+    """Ids of the keys by which it knows who decides."""
     storage: str = ""
     """The URL of its storage (`PERDURE_STORAGE`), without secrets; "" for none."""
     time: float = 0.0

@@ -78,6 +78,13 @@ def postponed_signal(number: int) -> str:
     return f"perdure-postponed-signal-{number}"
 
 
+def vouched_signal(number: int) -> str:
+    """Return the patch by which a run records that this one of all signed decisions by signal was made by somebody who
+    may decide.
+    """
+    return f"perdure-vouched-signal-{number}"
+
+
 def dropped_signal(number: int) -> str:
     """Return the patch by which a workflow records that its worker could not read this one of those that are JSON."""
     return f"perdure-dropped-signal-{number}"

@@ -16,6 +16,7 @@ from ..messages import Exchanged, JsonObject, Message
 from ..options import RunOptions
 from ..text import valid_text
 from ..tool_calls import Approval
+from ..vouching import Request, Requesters, Vouch, content_of
 from .inventory import Inventory
 
 
@@ -27,6 +28,13 @@ class SteeringMessage(Exchanged):
     """Messages that were sent together with it, and are read together with it."""
     by: str | None = None
     """Who sends it; for readers of the history."""
+    requested_by: Requesters | None = Field(default=None, exclude_if=lambda it: it is None)
+    """The same, as a gateway vouches for it."""
+
+    @property
+    def content(self) -> str:
+        """Return what is signed of it."""
+        return content_of("steer", self.text, self.further)
 
     @model_validator(mode="before")
     @classmethod
@@ -42,6 +50,13 @@ class CallApproval(Approval):
     """`PendingApproval.digest` of what the person has seen; None for whatever waits under that id."""
     id: str = ""
     """Identifies the decision, so that one that is sent twice counts once; "" for none."""
+    vouch: Vouch | None = Field(default=None, exclude_if=lambda vouch: vouch is None)
+    """Who decides, as a gateway vouches for it; without it, `by` is a claim."""
+
+    def subject(self, run: str) -> list[Any]:
+        """Return what a gateway signs of it, for the run whose first link has that id."""
+        said = [self.approved, self.reason, self.arguments, self.answer]
+        return [run, self.call_id, self.digest, self.id, *said]
 
     @model_validator(mode="before")
     @classmethod
@@ -88,6 +103,8 @@ class DecidedCall(Exchanged):
     """Of the decision (`CallApproval.id`)."""
     approved: bool
     by: str | None = None
+    is_vouched: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether a gateway vouches for `by`."""
     word: Literal["", "answered", "expired"] = Field(default="", exclude_if=operator.not_)
     """How it was decided, if not by an approval or a denial."""
 
@@ -138,6 +155,8 @@ class Carried(Exchanged):
     conversation: CarriedConversation | None = None
     """Set if `RunInput.messages` does not hold the conversation."""
     shown: Shown = Shown()
+    requests: list[Request] | None = Field(default=None, exclude_if=lambda it: it is None)
+    """What was asked of the run, each signed; None where somebody has asked for whom nobody vouches."""
     first_run_id: str = ""
     links: int = 1
     """How many links the run had before this one."""
@@ -214,8 +233,16 @@ class RunInput(Exchanged):
     """Where the conversation is found that comes before `messages`: that of a fork, or of a session."""
     session: TurnOf | None = Field(default=None, exclude_if=operator.not_)
     """Set if the run is a turn of a session."""
+    requested_by: Requesters | None = Field(default=None, exclude_if=lambda it: it is None)
+    """Who has asked for the run, as a gateway vouches for it, or the run or session that has started it."""
     carried: Carried | None = None
     """None for the first link of a run."""
+
+    @property
+    def content(self) -> str:
+        """Return what is signed of it: what the run does for those who have asked for it."""
+        asked = {"agent", "agents", "messages", "inputs"}
+        return content_of("start", self.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=asked))
 
     @property
     def conversation_elsewhere(self) -> CarriedConversation | None:

@@ -12,6 +12,7 @@ from ..agents import RecordedAgent, RecordedAgents
 from ..conversation import ConversationRef
 from ..messages import Exchanged, JsonObject, Message, Usage
 from ..tool_calls import PendingApproval
+from ..vouching import Requesters, content_of
 from .outcome import RunFailure, RunOutput
 from .run import CarriedConversation, RecordedOptions
 
@@ -58,6 +59,13 @@ class SessionMessage(Exchanged):
     traceparent: str = Field(default="", exclude_if=operator.not_)
     """The span in which it was sent (W3C Trace Context), if there was one: the trace of a run that begins links to it.
     """
+    requested_by: Requesters | None = Field(default=None, exclude_if=lambda it: it is None)
+    """Who sends it, as a gateway vouches for it."""
+
+    @property
+    def content(self) -> str:
+        """Return what is signed of it."""
+        return content_of("send", self.id, self.text)
 
     @property
     def text_digest(self) -> str:
@@ -160,6 +168,8 @@ class CarriedSession(SessionUse):
     taken: dict[str, Taken] = {}
     """The messages that were taken of late, by id, so that a repetition is known for one."""
     queued: list[QueuedMessage] = []
+    requesters: list[str] | None = Field(default=None, exclude_if=lambda it: it is None)
+    """Who has said something; None where somebody has for whom nobody vouches."""
     first_run_id: str = ""
     links: int = 1
 

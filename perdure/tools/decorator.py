@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
+from pydantic import ValidationError
+
+from ..declared_tools import ApprovalPolicy
 from ..errors import ConfigurationError
 from ..guardrails import GuardrailResult
+from ..text import fault_text
 from ..tool_calls import ToolSpec
 from .context import ToolContext
 from .declaration import written_declaration
@@ -50,6 +54,20 @@ def read_approval(name: str, approval: Literal["always", "never"] | Check | None
     return ToolApproval(always=needs_approval, check=approval)
 
 
+def read_deciders(name: str, deciders: ApprovalPolicy | Mapping[str, Any] | None) -> ApprovalPolicy | None:
+    """Return what `@tool(deciders=…)` says. Raises ConfigurationError for what is no policy."""
+    if deciders is None or isinstance(deciders, ApprovalPolicy):
+        return deciders
+    try:
+        known = {*ApprovalPolicy.model_fields, *ApprovalPolicy.file_keys()}
+        if unknown := [key for key in deciders if key not in known]:
+            raise ValueError(f"{unknown[0]!r} is unknown, expected some of {', '.join(ApprovalPolicy.file_keys())}")
+        return ApprovalPolicy.model_validate(deciders)
+    except (ValueError, TypeError) as error:
+        problem = fault_text(dict(error.errors()[0])) if isinstance(error, ValidationError) else str(error)
+        raise ConfigurationError(f"tool {name!r}: deciders is {deciders!r:.200}: {problem}") from error
+
+
 def approval_check(function: Callable[..., Any] | None) -> Check | None:
     """Return the tool function's own function for approvals; None if it has none."""
     check: Check | None = getattr(function, ATTRIBUTE, None)
@@ -87,6 +105,7 @@ def tool(
     parallel_safe: bool = True,
     needs_approval: bool = False,
     approval: Literal["always", "never"] | Check | None = None,
+    deciders: ApprovalPolicy | Mapping[str, Any] | None = None,
     approval_timeout: float | None = None,
     local: bool = False,
     isolated: bool = False,
@@ -105,6 +124,7 @@ def tool(
     parallel_safe: bool = True,
     needs_approval: bool = False,
     approval: Literal["always", "never"] | Check | None = None,
+    deciders: ApprovalPolicy | Mapping[str, Any] | None = None,
     approval_timeout: float | None = None,
     local: bool = False,
     isolated: bool = False,
@@ -130,6 +150,8 @@ def tool(
         approval: `"always"`, `"never"`, or a function, plain or async, that decides for each call: it is given the
             arguments as a dict, and a `ToolContext` if it has a parameter of that type. True or a text, the reason that
             a person is shown, asks a person; False does not. One that raises asks a person too.
+        deciders: Who may decide, as `approval` in the agent's file has it: `{"by": ["finance"], "count": 2}`. Without
+            an `approval` beside it, a person must approve each execution.
         approval_timeout: Seconds until a call that nobody has decided about is denied; None for never.
         local: True for a fast function without effects, of well under 100 ms: it is executed where the workflow is,
             which saves time and history. It is given up after 2 seconds, and can't be `idempotent=False`.
@@ -145,7 +167,8 @@ def tool(
 
     def declare(function: Function) -> Function:
         tool_name = name or function.__name__
-        asks = read_approval(tool_name, approval, needs_approval)
+        policy = read_deciders(tool_name, deciders)
+        asks = read_approval(tool_name, approval, needs_approval or (policy is not None and approval is None))
         if isolated:
             FunctionAddress.of(function)
         function.__tool__ = written_declaration(tool_name, function, description)  # type: ignore[attr-defined]
@@ -157,6 +180,7 @@ def tool(
             parallel_safe=parallel_safe,
             needs_approval=asks.always,
             approval_check=asks.kind,
+            deciders=policy,
             approval_timeout=approval_timeout,
             local=local,
             isolated=isolated,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ..arguments import json_value
-from ..declared_tools import FunctionTool, OfferedFunction, Tool, ToolPolicy
+from ..declared_tools import ApprovalPolicy, FunctionTool, OfferedFunction, Tool, ToolPolicy
 from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..schema import without_properties
@@ -37,7 +37,8 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
             "max_result": _smallest(spec.max_result, policy.max_result),
             "context": policy.context or 0,
             "approval_timeout": _smallest(spec.approval_timeout, policy.approval_timeout),
-            "needs_approval": spec.needs_approval or policy.approval == "always",
+            "needs_approval": spec.needs_approval or policy.approval not in (None, "never"),
+            "deciders": _deciders(spec, policy),
             "retries": spec.retries if policy.retries is None else policy.retries,
             "local": spec.local if policy.local is None else policy.local,
             "idempotent": _stricter(spec.idempotent, policy.idempotent, is_function=is_function),
@@ -62,6 +63,17 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
             "was lost. Leave out one of the two"
         )
     return spec
+
+
+def _deciders(spec: ToolSpec, policy: ToolPolicy) -> ApprovalPolicy | None:
+    if not isinstance(policy.approval, ApprovalPolicy):
+        return spec.deciders
+    try:
+        return policy.approval.with_stricter(spec.deciders)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"tool {spec.name!r}: {error}: the file and the function must name one role"
+        ) from error
 
 
 def _check_numbers(spec: ToolSpec) -> None:

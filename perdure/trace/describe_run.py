@@ -140,6 +140,8 @@ def _decision(event: RunEvent, describer: Describer) -> dict[str, Value]:
     said: dict[str, Value] = {"perdure.wait.approved": event.data["approved"]}
     if by := event.data["by"]:
         said["perdure.wait.by"] = describer.text(by)
+        if event.data.get("vouched"):
+            said["perdure.wait.vouched"] = True
     if describer.with_content and (text := event.data.get("answer") or event.data["reason"]):
         said["perdure.wait.answer"] = describer.text(text)
     return said

@@ -19,6 +19,7 @@ from ..payloads.encryption.codec import EncryptingCodec
 from ..payloads.storage import VARIABLE
 from ..protocol.inventory import WorkerAccount
 from ..protocol.names import WORKER_ACCOUNT, own_queue
+from ..vouching import vouch_keys
 
 
 @asynccontextmanager
@@ -65,5 +66,6 @@ def _account(settings: Mapping[str, Any], tools: Sequence[str], client: Client) 
         kinds=sorted(settings["tool_kinds"] or ()),
         rates=dict(settings["model_rate"] or {}),
         encryption_keys=[key.id for key in keys],
+        vouch_keys=list(vouch_keys().keys),
         storage=url._replace(netloc=url.netloc.rpartition("@")[2], query="").geturl(),
     )

@@ -20,6 +20,7 @@ from ..loop.state import Outcome
 from ..messages import Message
 from ..protocol import names
 from ..protocol.features import KNOWN_FEATURES
+from ..protocol.names import vouched_signal
 from ..protocol.outcome import RunFailure, RunOutput, RunStatus
 from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
 from ..protocol.tool_limit import Slot
@@ -27,12 +28,13 @@ from ..text import MAX_TEXT_BYTES, bounded_text
 from .approvals import Approvals, dropped_if_refused, read_decision
 from .awaited import read_completion
 from .continue_as_new import ContinueAsNew
+from .deciders import require_entitled
 from .effects import TemporalEffects
 from .holding import read_go_on
 from .notices import Notices
 from .offers import report_unavailable, require_features, take_inventory, take_inventory_again
 from .policies import BUGS, describe_failure
-from .received import Received
+from .received import Received, is_recorded
 from .recording import load_beginning
 from .run_state import MAX_UPDATES, RunState
 from .turn_result import HandOver
@@ -154,6 +156,8 @@ class AgentRun:
         self.state = RunState(input, max_updates=self.max_updates)
         """What this link has done so far, for whoever looks at the run."""
         self._received = Received()
+        self._signed = 0
+        """How many signed decisions have come as signals."""
         self._turn = HandOver(self.state, input.session) if input.session else None
         self._ending = Ending(self.state, self._turn)
         self._notices = Notices(self.state)
@@ -285,13 +289,29 @@ class AgentRun:
     @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
     def steer(self, *arguments: Any) -> None:
         if message := self._received.read_signal(arguments, SteeringMessage):
+            self.state.note_request(message)
             self.state.steering += [message.text, *message.further]
 
     @workflow.signal(name=names.APPROVAL, description="Approve, deny or answer a tool call that waits for a person.")
     async def approval(self, *arguments: Any) -> None:
         if decision := self._received.read_signal(arguments, CallApproval):
             with dropped_if_refused("an approval"):
-                await self.state.approvals.decide(decision)
+                await self.state.approvals.decide(self._with_vouch_that_holds(decision))
+
+    def _with_vouch_that_holds(self, decision: CallApproval) -> CallApproval:
+        """Return a decision that came as a signal: no validator has looked at its signature, so a marker says it."""
+        if decision.vouch is None:
+            return decision
+        self._signed += 1
+        if is_recorded(vouched_signal(self._signed), lambda: self._is_entitled(decision)):
+            return decision
+        return decision.model_copy(update={"vouch": None})
+
+    def _is_entitled(self, decision: CallApproval) -> bool:
+        with dropped_if_refused("the signature of an approval"):
+            require_entitled(decision, self.state.approvals.find(decision), self.state.requests)
+            return True
+        return False
 
     @workflow.signal(name=names.SLOT, description="Of the limit of a tool: a call may be executed.")
     def slot(self, *arguments: Any) -> None:
@@ -309,7 +329,9 @@ class AgentRun:
 
     @decide.validator
     def _require_decision(self, *arguments: Any) -> None:
-        self.state.approvals.require_acceptable(read_decision(arguments, self._received))
+        decision = read_decision(arguments, self._received)
+        opened = self.state.approvals.require_acceptable(decision)
+        require_entitled(decision, opened, self.state.requests)
 
     @workflow.signal(name=names.GO_ON, description="Let the run go on that is held.")
     def go_on_by_signal(self, *arguments: Any) -> None:

@@ -19,7 +19,8 @@ from ..payloads.failures import size_of
 from ..protocol.names import REFUSED
 from ..protocol.run import CallApproval, DecidedCall
 from ..text import one_line
-from ..tool_calls import Asked, PendingApproval, ToolRequest, ToolSpec, misfit
+from ..tool_calls import Approval, Asked, Decided, Decider, PendingApproval, ToolRequest, ToolSpec, Vote, misfit
+from ..vouching import Vouch
 from .history_size import MAX_HISTORY_BYTES
 from .policies import describe_failure
 from .received import Received
@@ -56,14 +57,67 @@ class OpenApproval:
             deadline=asked.deadline,
             reason=asked.reason,
             iteration=request.iteration,
+            deciders=spec.deciders,
             **(dict(question) if question else {}),
         )
         self._asked = asked
-        self.approval: CallApproval | None = None
+        self.approval: Approval | None = None
+        self.on_vote: Callable[[Vote, int], None] = lambda vote, votes: None
+        """Called when one of several has approved, with how many have approved the same by now."""
+        self._marks: dict[str, str] = {}
+        """What each has approved, by name (`Approval.mark`)."""
+        self._ids: set[str] = set()
+        """Of decisions of several that were taken: one that comes again changes nothing."""
         self.is_closed = False
         self.deciding = asyncio.Lock()
         self._request = request
         self._judge = judge
+
+    def require_vouch(self, decision: CallApproval) -> None:
+        """Raises a refusal where only those may decide for whom a gateway vouches, and none does for this one."""
+        policy = self.pending.deciders
+        if policy is None or not policy.needs_vouch:
+            return
+        if decision.vouch is None:
+            raise refusal(
+                "unvouched",
+                f"about tool {self.pending.name!r} may decide: {policy.in_words()}. Nobody vouches for who has sent "
+                "this decision: decide through a gateway that has PERDURE_VOUCH_KEY (`perdure docs approvals`)",
+            )
+        if decision.digest is None:
+            raise refusal("stale", f"expected the digest of what is decided about, which is {self.pending.digest!r}")
+
+    def has_taken(self, id: str) -> bool:
+        """Return whether the decision of that id is one of those that count already."""
+        return id in self._ids
+
+    def count(self, decision: CallApproval, judged: CallApproval) -> bool:
+        """Take a decision that is accepted. Returns whether it settles the call, together with those before it."""
+        vouch, policy = decision.vouch, self.pending.deciders
+        if vouch is None:
+            self.approval = judged
+            return True
+        if policy is None or policy.count == 1 or not decision.approved:
+            self.approval = _decided(judged, [decider_of(vouch)])
+            return True
+        self._ids.add(decision.id)
+        if self._marks.get(vouch.name) == decision.mark:
+            return False
+        self._marks[vouch.name] = decision.mark
+        vote = Vote(**dict(decider_of(vouch)), arguments=decision.arguments, answer=decision.answer)
+        others = [each for each in self.pending.votes if each.name != vouch.name]
+        votes = [*others, vote]
+        agreeing = [each for each in votes if self._marks[each.name] == decision.mark]
+        if len(agreeing) >= policy.count:
+            self.approval = _decided(judged, agreeing)
+            return True
+        self.pending = self.pending.model_copy(update={"votes": votes})
+        self.on_vote(vote, len(agreeing))
+        return False
+
+    def escalate(self) -> None:
+        """Note that a further role is asked from now on."""
+        self.pending = self.pending.model_copy(update={"escalated": workflow.time()})
 
     def require_fitting(self, decision: CallApproval) -> None:
         """Check that it decides what was asked, and edited arguments against the tool's schema.
@@ -104,6 +158,25 @@ class OpenApproval:
         return decision if verdict.rewrite is None else decision.model_copy(update={"arguments": verdict.rewrite})
 
 
+def decider_of(vouch: Vouch) -> Decider:
+    """Return who has made a decision that is vouched for."""
+    said = {"name": vouch.name, "tenant": vouch.tenant, "roles": vouch.roles, "key_id": vouch.key_id}
+    return Decider(**said, at=workflow.time())
+
+
+def _decided(judged: CallApproval, deciders: Sequence[Decider]) -> Decided:
+    names = ", ".join(each.name for each in deciders)
+    known = [Decider(**{name: getattr(each, name) for name in Decider.model_fields}) for each in deciders]
+    return Decided(
+        approved=judged.approved,
+        reason=judged.reason,
+        arguments=judged.arguments,
+        by=names,
+        answer=judged.answer,
+        deciders=known,
+    )
+
+
 class Approvals:
     """Opened by the loop, decided by signals and updates."""
 
@@ -138,10 +211,13 @@ class Approvals:
         """Return whether this link has taken so many decisions that it is time for the next one."""
         return self.updates >= self._max_updates
 
-    def require_acceptable(self, decision: CallApproval) -> None:
-        """Raises the refusal of a decision that comes as an update: that of `find`, and where there is no room."""
-        is_new = self.find(decision) is not None
-        if self.are_many and not is_new:
+    def require_acceptable(self, decision: CallApproval) -> OpenApproval | None:
+        """Return what `find` returns for a decision that comes as an update.
+
+        Raises a refusal like `find`, and where there is no room.
+        """
+        found = self.find(decision)
+        if self.are_many and found is None:
             raise refusal("repeated", f"the decision about tool call {_id_of(decision)} was accepted before")
         if self.updates >= self._max_updates * 1.9:
             raise refusal("full", f"this link has taken {self.updates:,} updates: send the decision as a signal")
@@ -155,6 +231,7 @@ class Approvals:
                 "too_large",
                 f"the decision takes {size:,} bytes, and the run's history {history:,} already: give shorter arguments",
             )
+        return found
 
     def open(self, request: ToolRequest, spec: ToolSpec, asked: Asked, judge: Judge | None) -> OpenApproval:
         """Note that a tool call waits; `judge` is the tool guardrail, if there is one."""
@@ -176,7 +253,7 @@ class Approvals:
     def expire(self, opened: OpenApproval, asked: Asked) -> CallApproval:
         """Return the denial of a call that nobody has decided about in time."""
         denial = CallApproval(call_id=opened.pending.call_id, **dict(asked.expiry))
-        self._remember(denial, opened.pending, "expired")
+        self._remember(denial, opened, "expired")
         return denial
 
     def find(self, decision: CallApproval) -> OpenApproval | None:
@@ -184,7 +261,7 @@ class Approvals:
 
         Raises a refusal for a call that does not wait, a stale digest, and edited arguments that do not fit.
         """
-        if decision.id and any(past.id == decision.id for past in self.decided):
+        if decision.id and self._has_taken(decision.id):
             return None
         waiting = [opened for opened in self._undecided if opened.pending.call_id == decision.call_id]
         for opened in waiting:
@@ -196,6 +273,9 @@ class Approvals:
             return None
         raise self._no_such_call(decision, past, waiting)
 
+    def _has_taken(self, id: str) -> bool:
+        return any(past.id == id for past in self.decided) or any(each.has_taken(id) for each in self._undecided)
+
     async def decide(self, decision: CallApproval) -> None:
         """Accept a decision. Raises a refusal like `find`, and when the tool guardrail denies edited arguments.
 
@@ -204,6 +284,7 @@ class Approvals:
         opened = self.find(decision)
         if opened is None:
             return
+        opened.require_vouch(decision)
         async with opened.deciding:
             if opened.approval is not None:
                 # While this decision waited for its turn, another one was accepted.
@@ -212,19 +293,22 @@ class Approvals:
             judged = await opened.judge(decision)
             if opened.is_closed:
                 raise refusal("ended", f"tool call {_id_of(decision)} does not wait any longer")
-            opened.approval = judged
-            self._remember(decision, opened.pending, "" if decision.answer is None else "answered")
+            if opened.count(decision, judged):
+                self._remember(decision, opened, "" if decision.answer is None else "answered")
+            else:
+                self._notify()
 
-    def _remember(
-        self, decision: CallApproval, pending: PendingApproval, word: Literal["", "answered", "expired"]
-    ) -> None:
+    def _remember(self, decision: CallApproval, opened: OpenApproval, word: Literal["", "answered", "expired"]) -> None:
+        is_vouched = isinstance(opened.approval, Decided)
+        by = opened.approval.by if opened.approval and is_vouched else decision.by
         past = DecidedCall(
             call_id=decision.call_id,
-            digest=pending.digest,
+            digest=opened.pending.digest,
             mark=decision.mark,
             id=decision.id,
             approved=decision.approved,
-            by=decision.by and one_line(decision.by),
+            by=by and one_line(by),
+            is_vouched=is_vouched,
             word=word,
         )
         self.decided = [*self.decided, past][-REMEMBERED:]
@@ -238,7 +322,7 @@ class Approvals:
             )
         if past:
             verdict = past.word or ("approved" if past.approved else "denied")
-            by = f" by {past.by}" if past.by else ""
+            by = f" by {past.by}{'' if past.is_vouched else ' (claimed)'}" if past.by else ""
             return refusal("decided", f"tool call {_id_of(decision)} was {verdict}{by} already, in another way")
         if waiting:
             now = waiting[0].pending

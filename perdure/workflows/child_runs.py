@@ -34,6 +34,7 @@ from ..protocol.search_attributes import AGENT, ORIGIN, SESSION, STATUS, TENANT,
 from ..settings.child_agents import agents_for
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..trace_ids import TraceIds
+from .deciders import passed_on
 from .policies import WORKFLOW_TASK_TIMEOUT
 from .recording import CERTAIN_BYTES, uncompressed_bytes
 from .run_state import DelegatedCall, RunState
@@ -120,6 +121,7 @@ class ChildRuns:
 
     async def _run(self, request: ToolRequest, spec: ToolSpec, input: RunInput) -> ChildEnd:
         id, since = child_id(request), workflow.time()
+        input.requested_by = passed_on(self._state.requests, id, input.content) if self._state.requests else None
         try:
             handle = await self._start(id, input)
         except WorkflowAlreadyStartedError:

@@ -115,6 +115,7 @@ class ContinueAsNew:
             completed=self.state.awaited.completed,
             conversation=recorded,
             shown=self.state.shown_state,
+            requests=self.state.requests,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,
             is_upgrade=self._is_upgrade(),

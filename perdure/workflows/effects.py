@@ -26,6 +26,7 @@ from ..protocol.outcome import HeldUp
 from ..text import count_of, one_line
 from ..tool_calls import CHECK_FAILED, Approval, Asked, ToolRequest, ToolSpec
 from .brakes import unbegun_attempt, until_it_may_begin
+from .deciders import wait_for_deciders
 from .logging import goes_on, person_waited_for, tries_again, waits, workers_were_lost
 from .offers import Offers
 from .pacing import Pacing
@@ -360,8 +361,16 @@ class TemporalEffects:
         opened = approvals.open(request, spec, asked, self.judge_edited if "tool" in state.inventory.hooks else None)
         waits(request, asked)
         ends = [end for end in (state.deadline, asked.deadline) if end is not None]
+
+        def is_over() -> bool:
+            return state.cancelled or opened.approval is not None
+
+        if spec.deciders:
+            why = about_call("asks others if nobody has decided", request.name, request.arguments)
+            emit = partial(state.emit, call_id=request.call_id)
+            await wait_for_deciders(opened, emit, is_over, min(ends, default=None), why)
         await wait_until(
-            lambda: state.cancelled or opened.approval is not None,
+            is_over,
             max(0.0, min(ends) - workflow.time()) if ends else None,
             about_call("denied if nobody has decided", request.name, request.arguments),
         )

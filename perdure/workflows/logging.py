@@ -15,7 +15,7 @@ from ..protocol.outcome import Held
 from ..protocol.run import GoOn
 from ..redaction import get_logger
 from ..text import duration_text, one_line
-from ..tool_calls import Approval, Asked, PendingApproval, ToolRequest
+from ..tool_calls import Approval, Asked, Decided, PendingApproval, ToolRequest
 
 _log = get_logger("perdure.runs")
 
@@ -50,7 +50,7 @@ def waits(request: ToolRequest, asked: Asked) -> None:
 def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
     """Log what a person decided."""
     word = ("answered" if asked.question else "approved") if approval.approved else "denied"
-    by = f" by {approval.by}" if approval.by else ""
+    by = f" by {approval.by}{'' if isinstance(approval, Decided) else ' (claimed)'}" if approval.by else ""
     reason = f": {one_line(approval.reason, 200)}" if approval.reason else ""
     log(
         logging.INFO,

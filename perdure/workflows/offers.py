@@ -34,6 +34,10 @@ from .waiting import wait_until_done
 Result = TypeVar("Result")
 SECONDS_AFTER_A_HOLD = 10.0
 """For so long at least, what a run was held for is offered to all workers of the queue."""
+NOBODY_ELSE = (
+    "Nobody can decide about calls of {}: who decides must not have asked for the run (notRequester), and no gateway "
+    "vouches for who has. Start the run through a gateway"
+)
 Start = Callable[[Offer | None], Awaitable[Result]]
 """Starts an activity and awaits it. Raises `ActivityError`."""
 
@@ -210,7 +214,10 @@ async def _ask(state: RunState, offer: Offer | None) -> Inventory:
 def report_unavailable(state: RunState) -> None:
     """Emit which tools the run does without, and what else people should know of its tools."""
     unavailable = [f"The model is not offered {tool.name}: {tool.why}" for tool in state.inventory.unavailable]
-    for text in [*unavailable, *state.inventory.notes]:
+    restricted = [tool.name for tool in state.inventory.tools if tool.deciders and tool.deciders.not_requester]
+    is_unknown = restricted and state.requests is None
+    undecidable = [NOBODY_ELSE.format(", ".join(restricted))] if is_unknown else []
+    for text in [*unavailable, *state.inventory.notes, *undecidable]:
         state.emit_status(text)
 
 

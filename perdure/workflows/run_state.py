@@ -24,12 +24,14 @@ from ..protocol.brakes import RunFacts
 from ..protocol.descriptions import shown_name
 from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
-from ..protocol.run import GoOn, RunInput, Shown
+from ..protocol.run import GoOn, RunInput, Shown, SteeringMessage
 from ..text import duration_text
 from ..tool_calls import ToolRequest, ToolSpec
+from ..vouching import with_request
 from ..webhooks import Webhook
 from .approvals import Approvals
 from .awaited import AwaitedCalls
+from .deciders import initial_requests, request_received
 from .holding import Holds
 from .iteration_table import IterationTable
 from .logging import has_slept, is_held, is_let_go_on
@@ -87,6 +89,9 @@ class RunState:
         self.conversation = input.conversation()
         self.events = EventLog(self.conversation, last_seq=carried.last_seq if carried else 0)
         self.cancelled = False
+        by = None if carried else input.requested_by
+        self.requests = initial_requests(input, by) if by else carried.requests if carried else None
+        """What was asked of the run, each signed; None where somebody has asked for whom nobody vouches."""
         self.steering = list(carried.steering) if carried else []
         """Messages that the loop has not read."""
         self.unread = 0
@@ -329,6 +334,11 @@ class RunState:
 
     def _asks_after_sleep(self) -> bool:
         return any(held.reason == "stale" for held in self.holds.held)
+
+    def note_request(self, message: SteeringMessage) -> None:
+        """Note who has said something to the run, where that is known of all who have."""
+        if self.requests is not None:
+            self.requests = with_request(self.requests, request_received(message.requested_by, message.content))
 
     def drain_steering(self) -> list[str]:
         """Take all steering messages, in the order they came; each is given once."""

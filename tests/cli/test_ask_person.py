@@ -99,7 +99,7 @@ async def test_result_asks_too_and_withdraws_what_is_decided_elsewhere(cli: Cli,
         assert [(each["name"], each["arguments"]) for each in mine["pending"]] == [("pay", {"amount": 7})]
         assert 'pay({"amount": 7}) waits for approval since 20' in status.stdout
         assert (await cli("deny", run_id, "--reason", "too much", "--by", "ann")).code == 0
-        await command.shows("pay denied by ann: too much")
+        await command.shows("pay denied by ann (claimed): too much")
         assert "too much" in await command.ends()
     await running.finish()
 

@@ -17,10 +17,17 @@ from perdure.client.connection import has_waited
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"approved": True, "by": "ann"}, "pay approved by ann"),
-        ({"approved": True, "by": "ann", "arguments": {"amount": 5}}, 'pay approved by ann with {"amount": 5}'),
+        ({"approved": True, "by": "ann"}, "pay approved by ann (claimed)"),
+        (
+            {"approved": True, "by": "ann, bob", "vouched": [{"name": "ann"}, {"name": "bob"}]},
+            "pay approved by ann, bob",
+        ),
+        (
+            {"approved": True, "by": "ann", "arguments": {"amount": 5}},
+            'pay approved by ann (claimed) with {"amount": 5}',
+        ),
         ({"approved": False, "by": None, "reason": "not today"}, "pay denied: not today"),
-        ({"approved": True, "by": "ann", "answer": "Oslo"}, "pay answered by ann"),
+        ({"approved": True, "by": "ann", "answer": "Oslo"}, "pay answered by ann (claimed)"),
     ],
 )
 def test_a_decision(data: dict[str, Any], said: str) -> None:

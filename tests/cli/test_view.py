@@ -88,7 +88,7 @@ def test_waiting_for_a_person_is_no_time_of_the_tool() -> None:
         event("permission_completed", 61, call="a", name="pay", arguments=None, approved=True, by="ann"),
         event("tool_result", 62, call="a", name="pay", result="paid"),
     )
-    assert lines[:2] == ["    pay approved by ann", "    ✓ 1.0 s  pay()  after 1 min of waiting for a person"]
+    assert lines[:2] == ["    pay approved by ann (claimed)", "    ✓ 1.0 s  pay()  after 1 min of waiting for a person"]
 
 
 def test_nothing_acts_on_the_terminal() -> None:

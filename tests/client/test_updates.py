@@ -152,8 +152,8 @@ async def test_a_repeated_decision_succeeds_and_a_different_one_is_refused(stage
         pending = await waiting(run)
         await asyncio.gather(*[run.approve("call_slow", by="ann") for _ in range(5)])
         await run.approve("call_slow", digest=pending.digest)
-        assert "was approved by ann already" in await refused(run.deny("call_slow", "no"), "decided")
-        assert "was approved by ann already" in await refused(
+        assert "was approved by ann (claimed) already" in await refused(run.deny("call_slow", "no"), "decided")
+        assert "was approved by ann (claimed) already" in await refused(
             run.approve("call_slow", arguments={"text": "x"}), "decided"
         )
         gate.set()

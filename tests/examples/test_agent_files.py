@@ -56,7 +56,11 @@ def find_books(topic: str) -> str:
     return f"Keeping {topic}"
 
 
-TOOLS = {"desk": [refund, word_count], "librarian": [find_books]}
+def pay(euros: float) -> str:
+    return f"paid {euros}"
+
+
+TOOLS = {"desk": [refund, pay, word_count], "librarian": [find_books]}
 FOR_OTHERS = {"Connection.authenticationMode", "Connection.usageDescription", "Connection.target"}
 FOR_OTHERS |= {"Connection.connectionType", "Connection.name", "CustomTool.connection", "CustomTool.options"}
 FOR_OTHERS |= {"CustomTool.parameters", "CustomTool.recorded", "Agent.instructions"}

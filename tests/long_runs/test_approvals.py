@@ -50,7 +50,7 @@ async def test_decisions_sent_at_any_moment(stage: Stage, scripted: Scripted) ->
             # A decision that was accepted, repeated while the run goes on, perhaps in its next link.
             if number < ROUNDS - 1:
                 await run.approve(f"c{number}")
-                with pytest.raises(ApprovalError, match=f"was approved by person {number} already"):
+                with pytest.raises(ApprovalError, match=f"was approved by person {number} .claimed. already"):
                     await run.deny(f"c{number}", "too late")
         assert (await run.result()).output == "done"
     assert done == [str(number) for number in range(ROUNDS)], "each ran once"

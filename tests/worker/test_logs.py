@@ -150,7 +150,7 @@ async def test_each_run_has_its_lines_once(stage: Stage, scripted: Scripted, cap
     for expected in (
         f"Run {run.id} begins, on the task queue {stage.task_queue!r}",
         f"Run {run.id} waits for an approval of the call call_pay of tool 'pay'",
-        f"Run {run.id} goes on: the call call_pay was approved by ann",
+        f"Run {run.id} goes on: the call call_pay was approved by ann (claimed)",
         f"Run {run.id} tries a model call again",
         f"Run {run.id} is done: 2 iterations",
         f"Run {failing.id} begins",

@@ -122,6 +122,7 @@ def of_workers(states: Sequence[QueueState]) -> Iterator[Finding]:
                 yield wrong_clock(f"the clock of the worker {worker.identity}", worker.clock_ahead)
         yield from _different(state, answered, "storage", "set PERDURE_STORAGE to the same for all of them")
         yield from _different(state, answered, "encryption_keys", "give all of them the same PERDURE_ENCRYPTION_KEY")
+        yield from _different(state, answered, "vouch_keys", "give all of them the gateways' PERDURE_VOUCH_KEY")
         yield from _different(state, answered, "rates", "give all of them the same --rate")
         versions = {each.version for each in state.workers if each.version}
         if versions and state.current is None and all(each.version for each in state.workers):
@@ -202,7 +203,19 @@ async def without_tools(client: Client, states: Sequence[QueueState]) -> list[Fi
         runs = [run for run in state.runs if run.workflow_type == WORKFLOW]
         needs = [need for need in await needs_of(client, runs) if isinstance(need, Need)]
         found += _without_tools(state, needs, {run.id: pinned_in_list(run) for run in runs})
+        found += _undecidable(state, needs)
     return found
+
+
+def _undecidable(state: QueueState, needs: Iterable[Need]) -> Iterator[Finding]:
+    """Yield the open runs with a tool about whose calls nobody can decide, for want of a key."""
+    accounts = [each.account for each in state.workers if each.account]
+    ids = [need.run for need in needs if need.restricted]
+    if ids and accounts and not any(each.vouch_keys for each in accounts):
+        text = f"nobody can decide about calls of {count_of(len(ids), 'open run')} on the task queue {state.name!r}"
+        why = "not everybody may, and its workers have no key that tells them who decides"
+        do = "give the workers and the gateways the same PERDURE_VOUCH_KEY (perdure docs approvals)"
+        yield Finding("no-vouch-key", "error", f"{text}, {why}: {examples(ids)}", do, {"runs": ids})
 
 
 def _without_tools(

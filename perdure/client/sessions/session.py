@@ -17,6 +17,7 @@ from ...agents import Agent, loaded_from
 from ...argument_types import options_of, require
 from ...errors import RenderError, RunNotFound
 from ...events import RunEvent
+from ...history.chain import Chain
 from ...messages import Message
 from ...options import MAX_SECONDS, RunOptions
 from ...payloads.converter import with_converter
@@ -29,6 +30,7 @@ from ...providers.registry import require_model
 from ...redaction import redactor
 from ...settings.agent_file import SessionSettings, session_settings, with_cadence, with_on_failure
 from ...text import valid_json, valid_text
+from ...vouching import Voucher
 from ..handle import RunHandle
 from ..output_type import with_output_type
 from ..run_input import loaded_agent, new_run
@@ -134,6 +136,7 @@ def session(
     memo: Mapping[str, Any] | None = None,
     patience: float = PATIENCE_SECONDS,
     output_type: type[T] | None = None,
+    voucher: Voucher | None = None,
 ) -> Session[T]:
     """Session of that id. Nothing is asked yet, and nothing need be known of it: its first message begins it.
 
@@ -144,7 +147,7 @@ def session(
     for `idle_timeout` seconds closes. Both may be in the agent's file, too (`metadata.perdure.session`). `user` is on
     whose behalf it is; `tenant`, `priority` and `memo` are as for `start_run`; all these count when the session begins.
     `patience` says how many seconds a message may wait for a worker's answer. The output of each run is of the
-    `output_type`, as `start_run` has it.
+    `output_type`, as `start_run` has it. `voucher` vouches for who speaks: a gateway has one.
 
     Raises TypeError for an argument of another type, and ValueError for what can't be an id: it has 1 to 200 printable
     characters, without '/'; for an `idle_timeout` that is not above 0; and for another `while_busy`.
@@ -160,7 +163,7 @@ def session(
     start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
     if output_type is None and isinstance(agent, Agent):
         output_type = loaded_from(agent).output_type
-    arguments = _SessionArguments(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user)
+    arguments = _SessionArguments(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user, voucher)
     return Session(with_converter(client), id, arguments, patience=patience, output_type=output_type)
 
 
@@ -176,6 +179,7 @@ class _SessionArguments:
     while_busy: WhileBusy | None = None
     idle_timeout: float | None = None
     user: str | None = None
+    voucher: Voucher | None = None
 
 
 class Session(Generic[T]):
@@ -239,14 +243,22 @@ class Session(Generic[T]):
             role=role,
             traceparent=current_traceparent(),
         )
-        delivery = await self._delivery(redactor(agent).value(message), agent, settings)
+        message = redactor(agent).value(message)
+        if voucher := self._arguments.voucher:
+            message.requested_by = voucher.request(self.id, message.content)
+        delivery = await self._delivery(message, agent, settings)
         async with place_for(self._client, self.id, message), self._places:
             answer = await delivery.deliver(self._patience)
         taken: Taken = answer.value
         if taken.first_run_id:
-            return RunHandle(self._client, taken.run_id, origin=taken.first_run_id, output_type=self._output_type)
-        chain = PromisedChain(self._client, taken.run_id, self.id, answer.link, taken.place)
-        return RunHandle(self._client, taken.run_id, chain=chain, output_type=self._output_type)
+            return self._handle(taken.run_id, origin=taken.first_run_id)
+        return self._handle(
+            taken.run_id, chain=PromisedChain(self._client, taken.run_id, self.id, answer.link, taken.place)
+        )
+
+    def _handle(self, id: str, *, origin: str | None = None, chain: Chain | None = None) -> RunHandle[T]:
+        voucher, output_type = self._arguments.voucher, self._output_type
+        return RunHandle(self._client, id, origin=origin, output_type=output_type, chain=chain, voucher=voucher)
 
     def _loaded_agent(self, given: Agent | str | PathLike[str]) -> Agent:
         agent = loaded_agent(given)
@@ -312,7 +324,7 @@ class Session(Generic[T]):
             yield event
 
     def _run(self, turn: SessionRun) -> RunHandle[T]:
-        return RunHandle(self._client, turn.run_id, origin=turn.first_run_id, output_type=self._output_type)
+        return self._handle(turn.run_id, origin=turn.first_run_id)
 
     async def close(self) -> None:
         """Take no more messages, and end after the run under way and those that are queued.

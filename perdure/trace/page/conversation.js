@@ -122,9 +122,9 @@ function roleOf(message) {
 
 /** What a person has decided about a call that waited. */
 function decided(span) {
-  const { "perdure.wait.approved": approved, "perdure.wait.by": by } = span.attributes ?? {};
+  const { "perdure.wait.approved": approved, "perdure.wait.by": by, "perdure.wait.vouched": vouched } = span.attributes ?? {};
   if (approved === undefined) return "";
-  return `${approved ? "approved" : "denied"}${by ? ` by ${by}` : ""}`;
+  return `${approved ? "approved" : "denied"}${by ? ` by ${by}${vouched ? "" : " (claimed)"}` : ""}`;
 }
 
 /** Of what was tried before: how often. */

@@ -47,6 +47,7 @@ def next_input(
             conversation=_carried_conversation(conversation, inline=inline),
             taken={id: taken[id] for id in remembered},
             queued=list(queued),
+            requesters=turns.requesters,
             first_run_id=before.first_run_id if before else workflow.info().run_id,
             links=before.links + 1 if before else 2,
             **dict(turns.used),
@@ -164,6 +165,7 @@ class Desk:
         if is_busy and message.while_busy == "reject":
             raise self._busy()
         self._adopt(message)
+        self._turns.note_request(message)
         while self._turns.current is not None and message.while_busy == "steer":
             turn = self._turns.current
             if await self._turns.steer(message.text):

@@ -18,6 +18,7 @@ from ...protocol.features import KNOWN_FEATURES
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
 from ...text import code, count_of, link
+from ..deciders import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
 from ..iteration_table import run_path
 from ..offers import require_features
@@ -25,7 +26,7 @@ from ..policies import BUGS
 from ..received import Received
 from ..recording import load_messages
 from .messages import MAX_UPDATES, Desk, next_input
-from .turns import Turns, read_message
+from .turns import Turns, not_taken, read_message
 
 
 def show(turns: Turns, status: SessionStatus) -> None:
@@ -214,7 +215,10 @@ class Session:
 
     @send.validator
     def _require_message(self, *arguments: Any) -> None:
-        self._desk.require_takeable(read_message(arguments, self._received))
+        message = read_message(arguments, self._received)
+        self._desk.require_takeable(message)
+        if message.requested_by is not None and (fault := signature_fault(message, message.requested_by)):
+            raise not_taken("vouch", fault)
 
     @workflow.update(name=names.CLOSE, description="Take no more messages, and end after those that were taken.")
     async def close(self, *arguments: Any) -> SessionStatus:

@@ -23,7 +23,9 @@ from ...protocol.run import CarriedConversation, RunInput, SteeringMessage, Turn
 from ...protocol.session import CarriedSession, HandedOver, SessionMessage, SessionSetup, Taken, used_before
 from ...session_conversation import SessionConversation
 from ...text import one_line, valid_text
+from ...vouching import MAX_REQUESTS
 from ..child_runs import attributes_for, request_cancel
+from ..deciders import signed_requesters
 from ..policies import WORKFLOW_TASK_TIMEOUT
 from ..received import Received
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
@@ -120,6 +122,8 @@ class Turns:
         self.last = carried.turn if carried else 0
         self.used = used_before(carried)
         self.last_first_run_id = ""
+        self.requesters: list[str] | None = carried.requesters if carried else []
+        """Who has said something in the session; None where somebody has for whom nobody vouches."""
         self.current: Turn | None = None
         self.is_starting = False
         self._under_way = 0
@@ -181,7 +185,15 @@ class Turns:
                 continue
             return Turn(number, handle.id, handle, workflow.time(), handle.first_execution_run_id or "")
 
+    def note_request(self, message: SessionMessage) -> None:
+        """Note who has said something in the session, where that is known of all who have."""
+        by = message.requested_by
+        known = None if self.requesters is None or by is None else sorted({*self.requesters, *by.names})
+        self.requesters = known if known is None or len(known) <= MAX_REQUESTS else None
+
     async def _start(self, number: int, input: RunInput) -> ChildWorkflowHandle[Any, RunOutput]:
+        if self.requesters:
+            input.requested_by = signed_requesters(self.requesters, self.id_of(number), input.content)
         asked = [*input.messages, *self._unread_messages()]
         shown = input.model_copy(update={"messages": asked})
         return await workflow.start_child_workflow(
@@ -241,7 +253,10 @@ class Turns:
         if turn is None or turn.has_ended:
             return False
         try:
-            await turn.handle.signal(names.STEER, SteeringMessage(text=text))
+            message = SteeringMessage(text=text)
+            if self.requesters:
+                message.requested_by = signed_requesters(self.requesters, turn.run_id, message.content)
+            await turn.handle.signal(names.STEER, message)
         except FailureError as error:
             workflow.logger.info("the run %s can't be steered any more: %s", turn.run_id, error)
             return False

@@ -75,8 +75,8 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
     first, second, third = (next(line for line in lines if line.startswith(f"  {n}  scripted")) for n in (1, 2, 3))
     assert '✓ note(text="good")' in first
     assert '; ✗ note(text="bad") failed' in first
-    assert "approved by ann after" in second
-    assert "✗ pay(amount=8) denied by bo: too much after" in second
+    assert "approved by ann (claimed) after" in second
+    assert "✗ pay(amount=8) denied by bo (claimed): too much after" in second
     assert "2 tries (overloaded: " in third
     assert "1 steering message read" in third
     at = lines.index(third)

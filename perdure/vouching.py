@@ -1,0 +1,242 @@
+"""What a gateway vouches for: who decides, and who asks; signed with a key that workers have too."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import os
+import re
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from .errors import ConfigurationError
+from .messages import Exchanged
+
+VARIABLE = "PERDURE_VOUCH_KEY"
+"""The environment variable that has the keys: `KEYID:BASE64KEY[,OLDID:…]`."""
+FILE_VARIABLE = "PERDURE_VOUCH_KEY_FILE"
+"""The environment variable that names a file with them."""
+UNDECIDABLE = (
+    "Nobody can decide about calls {}: who may is known by what a gateway signs, and this worker has no key. Give "
+    f"gateways and workers the same {VARIABLE} (`perdure docs approvals`)"
+)
+VALID_SECONDS = 300.0
+"""So far apart may be the time of a signature and that of its receipt."""
+MIN_KEY_BYTES = 32
+KEY_ID_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+MAKE_ONE = "`perdure encryption-key` prints one"
+
+
+class Vouch(Exchanged):
+    """Says who has made one decision: a gateway knows it, and has signed it."""
+
+    name: str = Field(min_length=1)
+    tenant: str | None = None
+    """Of whom the person is; None for one who may reach all runs."""
+    roles: list[str] = []
+    at: float
+    """When it was signed, in seconds since the epoch."""
+    key_id: str
+    signature: str
+
+    @property
+    def said(self) -> list[Any]:
+        """What is signed of it."""
+        return [self.name, self.tenant, self.roles, self.at, self.key_id]
+
+
+class Requesters(Exchanged):
+    """Says who has asked for a run, or has said something to it: signed by a gateway, or by the run that calls it."""
+
+    names: list[str] = Field(min_length=1)
+    at: float
+    """When it was signed, in seconds since the epoch."""
+    key_id: str
+    signature: str
+
+    @property
+    def said(self) -> list[Any]:
+        """What is signed of it."""
+        return [self.names, self.at, self.key_id]
+
+
+class Request(Exchanged):
+    """Something that was asked of a run or a session, as it was received."""
+
+    by: Requesters
+    place: str
+    """The workflow id."""
+    content: str
+    """A digest of what was asked."""
+    since: float
+    """The signature is not older than this, in seconds since the epoch, …"""
+    until: float
+    """… and not newer."""
+
+
+MAX_REQUESTS = 200
+"""So many requests of one run are known; of one with more, nobody knows who has asked for it."""
+Requests = list[Request] | None
+"""None where somebody has asked for whom nobody vouches."""
+
+
+def with_request(known: Requests, request: Request | None) -> Requests:
+    """Return the requests with one more; None for one that nobody vouches for, that comes again, or is one too many."""
+    if known is None or request is None or len(known) >= MAX_REQUESTS:
+        return None
+    if any(each.by.signature == request.by.signature for each in known):
+        return None
+    return [*known, request]
+
+
+@dataclass(frozen=True)
+class VouchKeys:
+    """The keys of this process: the first one signs, all verify."""
+
+    keys: dict[str, bytes] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def parse(cls, text: str, source: str = VARIABLE) -> VouchKeys:
+        """Return the keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; lines may stand for commas, `#` begins a comment.
+
+        Raises ConfigurationError, which never shows a key.
+        """
+        keys: dict[str, bytes] = {}
+        lines = (line.partition("#")[0] for line in text.splitlines())
+        entries = [entry.strip() for line in lines for entry in line.split(",") if entry.strip()]
+        for number, entry in enumerate(entries, start=1):
+            id, separator, encoded = entry.partition(":")
+            if not separator or not KEY_ID_FORM.fullmatch(id) or id in keys:
+                raise ConfigurationError(
+                    f"{source}, entry {number}: expected KEYID:BASE64KEY with an id of its own; {MAKE_ONE}"
+                )
+            keys[id] = _secret(encoded, f"{source}, entry {number} ({id!r})")
+        if not keys:
+            raise ConfigurationError(f"{source} has no key: expected KEYID:BASE64KEY; {MAKE_ONE}. Or unset it")
+        return cls(keys)
+
+    def decision(self, name: str, tenant: str | None, roles: Collection[str], subject: Sequence[Any]) -> Vouch:
+        """Return the signature of a decision that somebody makes now; there is a key."""
+        vouch = Vouch(name=name, tenant=tenant, roles=sorted(roles), at=time.time(), key_id=self._first, signature="")
+        return vouch.model_copy(update={"signature": self._signature("decision", vouch, subject)})
+
+    def request(self, names: Iterable[str], place: str, content: str, at: float | None = None) -> Requesters:
+        """Return the signature of what these people ask of the workflow of that id; there is a key."""
+        now = time.time() if at is None else at
+        requesters = Requesters(names=sorted(names), at=now, key_id=self._first, signature="")
+        return requesters.model_copy(update={"signature": self._signature("request", requesters, [place, content])})
+
+    def fault_in(self, vouch: Vouch, subject: Sequence[Any], now: float) -> str | None:
+        """Return why a decision is not vouched for after all, and what to do; None if it is."""
+        if vouch.key_id not in self.keys:
+            known = ", ".join(self.keys) or "none"
+            return (
+                f"it is signed with the key {vouch.key_id[:64]!r}, and this worker's keys are {known}: give gateways "
+                f"and workers the same {VARIABLE}"
+            )
+        if not self._holds("decision", vouch, subject):
+            return "its signature does not fit this decision about this call of this run"
+        if abs(now - vouch.at) > VALID_SECONDS:
+            return f"it was signed {abs(now - vouch.at):,.0f} s {'ago' if vouch.at < now else 'ahead'}: decide again"
+        return None
+
+    def requesters(self, requests: Requests) -> set[str] | None:
+        """Return the names of all who have asked; None where somebody has for whom nobody vouches."""
+        if requests is None:
+            return None
+        for each in requests:
+            is_timely = each.since <= each.by.at <= each.until
+            if not is_timely or not self._holds("request", each.by, [each.place, each.content]):
+                return None
+        return {name for each in requests for name in each.by.names}
+
+    @property
+    def _first(self) -> str:
+        return next(iter(self.keys))
+
+    def _holds(self, purpose: str, said: Vouch | Requesters, subject: Sequence[Any]) -> bool:
+        if said.key_id not in self.keys:
+            return False
+        given = said.signature.encode(errors="replace")
+        return hmac.compare_digest(self._signature(purpose, said, subject).encode(), given)
+
+    def _signature(self, purpose: str, said: Vouch | Requesters, subject: Sequence[Any]) -> str:
+        text = json.dumps(["perdure", 1, purpose, said.said, subject], sort_keys=True)
+        return hmac.new(self.keys[said.key_id], text.encode(), hashlib.sha256).hexdigest()
+
+
+def _secret(encoded: str, place: str) -> bytes:
+    try:
+        secret = base64.b64decode(encoded.strip().translate(str.maketrans("-_", "+/")), validate=True)
+    except binascii.Error as error:
+        raise ConfigurationError(f"{place}: the key is not base64 ({error}); {MAKE_ONE}") from None
+    if len(secret) < MIN_KEY_BYTES:
+        text = f"the key has {len(secret)} bytes, expected at least {MIN_KEY_BYTES}"
+        raise ConfigurationError(f"{place}: {text}; {MAKE_ONE}")
+    return secret
+
+
+NO_KEYS = VouchKeys()
+
+
+def vouch_keys() -> VouchKeys:
+    """Return the keys that the environment gives this process; `NO_KEYS` where it gives none.
+
+    Raises ConfigurationError for anything but usable keys.
+    """
+    text, path = os.environ.get(VARIABLE), os.environ.get(FILE_VARIABLE)
+    if text is not None and path is not None:
+        raise ConfigurationError(f"{VARIABLE} and {FILE_VARIABLE} are both set, expected one of them: unset the other")
+    if path is not None:
+        return _read(path)
+    return NO_KEYS if text is None else _parse(text, VARIABLE)
+
+
+@lru_cache(maxsize=4)
+def _parse(text: str, source: str) -> VouchKeys:
+    return VouchKeys.parse(text, source)
+
+
+@lru_cache(maxsize=4)
+def _read(path: str) -> VouchKeys:
+    """Return the keys of a file, as it is when it is read first."""
+    try:
+        return VouchKeys.parse(Path(path).expanduser().read_text(encoding="utf-8"), f"{FILE_VARIABLE}={path!r}")
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        raise ConfigurationError(f"{FILE_VARIABLE}={path!r} can't be read: {error}. Expected a file of keys") from error
+
+
+@dataclass(frozen=True)
+class Voucher:
+    """Vouches for one person."""
+
+    keys: VouchKeys
+    """With one key at least."""
+    name: str
+    tenant: str | None
+    roles: frozenset[str]
+
+    def decision(self, subject: Sequence[Any]) -> Vouch:
+        """Return the signature of a decision; `subject` is what it is about, and what it says."""
+        return self.keys.decision(self.name, self.tenant, self.roles, subject)
+
+    def request(self, place: str, content: str) -> Requesters:
+        """Return the signature of what the person asks of the workflow of that id."""
+        return self.keys.request([self.name], place, content)
+
+
+def content_of(*parts: Any) -> str:
+    """Return a digest of what is asked, equal for equal JSON values."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

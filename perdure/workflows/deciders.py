@@ -1,0 +1,182 @@
+"""Who may decide about a call, and who has asked for what a run does: as far as a gateway vouches for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from temporalio import workflow
+
+from ..errors import ConfigurationError
+from ..event_data import EventType, LoggedData, PermissionEscalatedData, PermissionVoteData
+from ..protocol.run import CallApproval, RunInput
+from ..protocol.search_attributes import TENANT
+from ..protocol.session import SessionMessage
+from ..text import one_line
+from ..tool_calls import Vote
+from ..vouching import (
+    NO_KEYS,
+    VALID_SECONDS,
+    VARIABLE,
+    Request,
+    Requesters,
+    Requests,
+    Vouch,
+    VouchKeys,
+    vouch_keys,
+)
+from .approvals import OpenApproval, refusal
+from .waiting import wait_until
+
+
+def require_entitled(decision: CallApproval, opened: OpenApproval | None, requests: Requests) -> None:
+    """Raises a refusal for a decision of somebody who may not decide, and for one whose signature does not hold.
+
+    What it says depends on this worker's keys and on the time: it is called where the answer is recorded. `opened` is
+    None for a decision that changes nothing.
+    """
+    vouch = decision.vouch
+    if opened is not None:
+        opened.require_vouch(decision)
+    if vouch is None:
+        return
+    run = workflow.info().first_execution_run_id
+    if fault := _keys().fault_in(vouch, decision.subject(run), workflow.time()):
+        raise refusal("vouch", f"the decision of {one_line(vouch.name)!r} is not vouched for: {fault}")
+    if opened is not None:
+        _require_tenant(vouch)
+        _require_role(vouch, opened)
+        _require_other(vouch, opened, requests)
+
+
+def _keys() -> VouchKeys:
+    try:
+        return vouch_keys()
+    except ConfigurationError as error:
+        raise refusal("vouch", f"this worker can't say who decides: {error}") from error
+
+
+def _require_tenant(vouch: Vouch) -> None:
+    info = workflow.info()
+    tenant = info.typed_search_attributes.get(TENANT) or info.priority.fairness_key
+    if vouch.tenant is not None and vouch.tenant != tenant:
+        raise refusal("not_entitled", f"{_named(vouch)} is of another tenant than the run")
+
+
+def _require_role(vouch: Vouch, opened: OpenApproval) -> None:
+    policy = opened.pending.deciders
+    if policy is None or not policy.by:
+        return
+    escalated = [policy.to] if policy.to and opened.pending.escalated else []
+    entitled = [*policy.by, *escalated]
+    if not {*entitled} & {*vouch.roles}:
+        has = ", ".join(map(one_line, vouch.roles[:10])) or "none"
+        raise refusal(
+            "not_entitled",
+            f"{_named(vouch)} may not decide about tool {opened.pending.name!r}: expected one of the roles "
+            f"{', '.join(map(one_line, entitled))}, and the gateway knows of {has}",
+        )
+
+
+def _require_other(vouch: Vouch, opened: OpenApproval, requests: Requests) -> None:
+    policy = opened.pending.deciders
+    if policy is None or not policy.not_requester:
+        return
+    names = _keys().requesters(requests)
+    if names is None:
+        raise refusal(
+            "not_entitled",
+            f"nobody may decide about tool {opened.pending.name!r}: nobody vouches for all who have started this run "
+            "or have said something to it, and who decides must be none of them (notRequester)",
+        )
+    if vouch.name in names:
+        raise refusal(
+            "not_entitled",
+            f"{_named(vouch)} has asked for what this run does: somebody else decides about tool "
+            f"{opened.pending.name!r} (notRequester)",
+        )
+
+
+def _named(vouch: Vouch) -> str:
+    return repr(one_line(vouch.name))
+
+
+Emit = Callable[[EventType, LoggedData], None]
+
+
+async def wait_for_deciders(
+    opened: OpenApproval, emit: Emit, is_over: Callable[[], bool], end: float | None, why: str
+) -> None:
+    """Have votes told, and wait as long as the tool's own deciders have for themselves, if others are asked then.
+
+    `end` is when the call is denied, in seconds since the epoch.
+    """
+    pending, policy = opened.pending, opened.pending.deciders
+    assert policy is not None
+
+    def tell(vote: Vote, votes: int) -> None:
+        said = vote.model_dump(mode="json")
+        data = PermissionVoteData(name=pending.name, vote=said, votes=votes, count=policy.count, digest=pending.digest)
+        emit("permission_vote", data)
+
+    opened.on_vote = tell
+    if not policy.escalate_after or not policy.to or (end and end <= workflow.time() + policy.escalate_after):
+        return
+    if await wait_until(is_over, policy.escalate_after, why):
+        return
+    opened.escalate()
+    emit("permission_escalated", PermissionEscalatedData(name=pending.name, to=policy.to, digest=pending.digest))
+
+
+def initial_requests(input: RunInput, by: Requesters) -> Requests:
+    """Return what a run begins with, for which it is signed who has asked."""
+    info = workflow.info()
+    started = info.workflow_start_time.timestamp()
+    return [_request(by, input.content, started, info.workflow_id)]
+
+
+def request_received(by: Requesters | None, content: str) -> Request | None:
+    """Return what was said to this workflow at this moment; None where nobody vouches for who has said it."""
+    return None if by is None else _request(by, content, workflow.time(), workflow.info().workflow_id)
+
+
+def _request(by: Requesters, content: str, at: float, place: str) -> Request:
+    return Request(by=by, place=place, content=content, since=at - VALID_SECONDS, until=at + VALID_SECONDS)
+
+
+def signature_fault(message: SessionMessage, by: Requesters) -> str | None:
+    """Return why the signature of a message to this session does not hold, and what to do; None where it does.
+
+    It depends on this worker's keys and on the time: it is called where the answer is recorded.
+    """
+    request = _request(by, message.content, workflow.time(), workflow.info().workflow_id)
+    if _own_keys().requesters([request]) is not None:
+        return None
+    return (
+        "the message is signed, and its signature is of another message or another time, or by a key that this worker "
+        f"lacks: give gateways and workers the same {VARIABLE}"
+    )
+
+
+def passed_on(requests: Requests, place: str, content: str) -> Requesters | None:
+    """Return the requesters of a run that this one calls, signed with this worker's key; None where they are unknown.
+
+    It is part of what is sent, and decides nothing here: another worker, which replays the history with another key,
+    goes the same way.
+    """
+    if requests is None:
+        return None
+    names = _own_keys().requesters(requests)
+    return signed_requesters(sorted(names), place, content) if names else None
+
+
+def signed_requesters(names: Sequence[str], place: str, content: str) -> Requesters | None:
+    """Return these requesters of another workflow, signed with this worker's key; None where it has none."""
+    keys = _own_keys()
+    return keys.request(names, place, content, workflow.time()) if keys.keys else None
+
+
+def _own_keys() -> VouchKeys:
+    try:
+        return vouch_keys()
+    except ConfigurationError:
+        return NO_KEYS

@@ -1,0 +1,382 @@
+"""Who may decide: what a gateway vouches for counts, and nothing else; every attempt without the right fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.common import SearchAttributePair, TypedSearchAttributes
+
+from perdure.client import get_run
+from perdure.errors import ApprovalError
+from perdure.gateway.identity import TokenFile
+from perdure.prompty.load import load
+from perdure.protocol.names import APPROVAL, STEER, WORKFLOW
+from perdure.protocol.run import CallApproval, RunInput
+from perdure.protocol.search_attributes import TENANT
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from perdure.tool_calls import PendingApproval
+from perdure.vouching import Vouch, VouchKeys
+
+from ..support.agents import scripted_agent
+from ..support.families import calls, family_script, write_agent
+from ..support.stage import Stage, replay_runs
+from .conftest import Serve, Served
+from .test_own import pay, waiting_call
+
+Scripted = Callable[[Script], ScriptedModel]
+KEYS = VouchKeys.parse(f"k1:{'A' * 43}=")
+OTHER_KEYS = VouchKeys.parse(f"k1:{'B' * 43}=")
+UNKNOWN_KEYS = VouchKeys.parse(f"k9:{'A' * 43}=")
+PEOPLE = {
+    "ann": ("acme", ["finance"]),  # starts the run
+    "erin": ("acme", ["finance"]),  # says something to it
+    "bob": ("acme", ["reviewer"]),
+    "carl": ("acme", []),
+    "dora": ("bolt", ["finance"]),
+    "fay": ("acme", ["finance"]),
+    "gus": ("acme", ["finance", "reviewer"]),
+    "hal": (None, ["board"]),
+}
+POLICY = {"by": ["finance"], "notRequester": True, "count": 2}
+
+
+def declared(**approval: Any) -> dict[str, Any]:
+    return {
+        "name": "pay",
+        "kind": "function",
+        "parameters": [{"name": "euros", "kind": "integer", "required": True}],
+        "perdure": {"approval": approval},
+    }
+
+
+@pytest.fixture
+def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
+    """Those of `PEOPLE`; gateways and workers of this process have `KEYS`."""
+    monkeypatch.setenv("PERDURE_VOUCH_KEY", f"k1:{'A' * 43}=")
+    lines = [
+        f"  - {{token: {token(name)}, name: {name}, roles: {roles}{f', tenant: {tenant}' if tenant else ''}}}"
+        for name, (tenant, roles) in PEOPLE.items()
+    ]
+    file = tmp_path / "people.yaml"
+    file.write_text("\n".join(["tokens:", *lines]))
+    return TokenFile(file)
+
+
+def token(name: str) -> str:
+    return f"the-token-of-{name}-is-this"
+
+
+@dataclass
+class Waits:
+    """A run that waits, and what can be tried about it."""
+
+    served: Served
+    client: Client
+    run: str
+    origin: str
+    pending: PendingApproval
+
+    async def ask(self, who: str, path: str = "approve", **body: Any) -> str:
+        """Decide by the gateway; returns the problem's kind, "" where there is none."""
+        sent = {"callId": self.pending.call_id, "digest": self.pending.digest, **body}
+        async with self.served.asking(token(who)) as http:
+            answer = await http.post(f"/runs/{self.run}/{path}", json=sent)
+        return "" if answer.is_success else str(answer.json()["kind"])
+
+    def decision(self, **fields: Any) -> CallApproval:
+        said = {"call_id": self.pending.call_id, "digest": self.pending.digest, "approved": True}
+        return CallApproval(**{**said, "id": uuid.uuid4().hex, **fields})
+
+    async def update(self, decision: Any) -> str:
+        """Decide by an update of a plain client; returns the refusal's kind, "" where there is none."""
+        try:
+            await self.client.get_workflow_handle(self.run).execute_update(APPROVAL, decision)
+        except WorkflowUpdateFailedError as error:
+            details: Any = getattr(error.cause, "details", None)
+            return str(details[0]["kind"])
+        return ""
+
+
+REAL = object()
+"""Stands for what waits really."""
+
+
+@dataclass
+class Forged:
+    """A decision with a signature that does not hold."""
+
+    name: str = "fay"
+    tenant: str | None = "acme"
+    roles: list[str] = field(default_factory=lambda: ["finance"])
+    keys: VouchKeys = KEYS
+    signed: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the decision that was signed."""
+    run: str = ""
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the decision that is sent."""
+    vouch: Mapping[str, Any] = field(default_factory=dict)
+    """What is changed in the signature."""
+    age: float = 0.0
+    expected: str = "vouch"
+
+    def decision(self, waits: Waits) -> CallApproval:
+        signed = waits.decision(**self.signed)
+        vouch = self.keys.decision(self.name, self.tenant, self.roles, signed.subject(self.run or waits.origin))
+        if self.age:
+            vouch = aged(self.keys, vouch, signed, waits.origin, self.age)
+        known = {name: getattr(waits.pending, name) for name, value in self.sent.items() if value is REAL}
+        return signed.model_copy(update={**self.sent, **known, "vouch": vouch.model_copy(update=dict(self.vouch))})
+
+
+def aged(keys: VouchKeys, vouch: Vouch, decision: CallApproval, run: str, seconds: float) -> Vouch:
+    older = vouch.model_copy(update={"at": time.time() - seconds})
+    return older.model_copy(update={"signature": keys._signature("decision", older, decision.subject(run))})
+
+
+BY_GATEWAY: list[tuple[str, str, dict[str, Any], str]] = [
+    ("ann", "approve", {}, "approval_not_entitled"),  # has started it
+    ("ann", "approve", {"arguments": {"euros": 1}}, "approval_not_entitled"),
+    ("ann", "deny", {"reason": "x"}, "approval_not_entitled"),
+    ("erin", "approve", {}, "approval_not_entitled"),  # has said something to it
+    ("erin", "deny", {"reason": "x"}, "approval_not_entitled"),
+    ("bob", "approve", {}, "approval_not_entitled"),  # has another role
+    ("bob", "deny", {"reason": "x"}, "approval_not_entitled"),
+    ("carl", "approve", {}, "approval_not_entitled"),  # has none
+    ("hal", "approve", {}, "approval_not_entitled"),  # reaches all runs, and has another role
+    ("dora", "approve", {}, "not_found"),  # is of another tenant
+    ("dora", "deny", {"reason": "x"}, "not_found"),
+    ("fay", "approve", {"digest": "0" * 16}, "approval_stale"),
+    ("fay", "approve", {"callId": "another"}, "approval_unknown"),
+    ("fay", "answer", {"text": "yes"}, "approval_approval"),
+    ("fay", "approve", {"by": "gus"}, "invalid"),
+    ("fay", "approve", {"vouch": {"name": "gus"}}, "invalid"),
+    ("nobody", "approve", {}, "unauthenticated"),
+]
+BY_HAND: list[Forged] = [
+    Forged(keys=OTHER_KEYS),  # signed with another key of that id
+    Forged(keys=UNKNOWN_KEYS),
+    Forged(run="11111111-2222-3333-4444-555555555555"),  # signed for another run
+    Forged(signed={"call_id": "call_9"}, sent={"call_id": REAL}),  # for another call
+    Forged(signed={"digest": "0" * 16}, sent={"digest": REAL}),
+    Forged(signed={"digest": "0" * 16}, expected="stale"),
+    Forged(signed={"approved": False, "reason": "no"}, sent={"approved": True, "reason": None}),  # for a denial
+    Forged(sent={"arguments": {"euros": 9}}),  # for other arguments
+    Forged(signed={"arguments": {"euros": 1}}, sent={"arguments": {"euros": 2}}),
+    Forged(sent={"approved": False, "reason": "another"}),
+    Forged(sent={"id": "another"}),  # for another decision
+    Forged(vouch={"name": "gus"}),
+    Forged(name="bob", roles=["reviewer"], vouch={"roles": ["finance"]}),
+    Forged(name="dora", tenant="bolt", vouch={"tenant": "acme"}),
+    Forged(name="dora", tenant="bolt", expected="not_entitled"),  # another tenant's gateway has signed it
+    Forged(name="ann", expected="not_entitled"),
+    Forged(name="erin", expected="not_entitled"),
+    Forged(roles=["Finance", "financ", "finance "], expected="not_entitled"),
+    Forged(age=301),  # expired
+    Forged(age=-301),
+    Forged(vouch={"at": time.time() + 10}),
+    Forged(vouch={"signature": ""}),
+    Forged(vouch={"signature": "é" * 64}),
+    Forged(vouch={"key_id": "k2"}),
+    Forged(signed={"digest": None}, expected="stale"),
+]
+CLAIMS: list[dict[str, Any]] = [
+    {"by": "fay"},
+    {"by": "fay", "vouch": None},
+    {"by": "fay", "vouched_by": [{"name": "gus"}], "deciders": [{"name": "gus"}]},
+    {"by": "fay", "digest": None},
+    {"approved": False, "reason": "x", "by": "fay"},
+    {"arguments": {"euros": 1}, "by": "fay"},
+]
+
+
+@pytest.fixture
+async def waits(scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage) -> AsyncIterator[Waits]:
+    """A run that ann has started and erin has steered, and that waits for two others of the role `finance`."""
+    model = scripted([asks(call("pay", euros=3)), says("Paid.")])
+    agent = scripted_agent(model, [declared(**POLICY)], instructions="user:\nHi")
+    async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
+        yield await waiting_run(served, stage.client, steered_by="erin")
+
+
+async def waiting_run(served: Served, client: Client, *, steered_by: str = "", key: str = "") -> Waits:
+    async with served.asking(token("ann")) as http:
+        started = await http.post("/runs", json={"agent": "tested"}, headers={"Idempotency-Key": key} if key else {})
+        run = started.json()["id"]
+        await waiting_call(http, run)
+    if steered_by:
+        async with served.asking(token(steered_by)) as http:
+            assert (await http.post(f"/runs/{run}/steer", json={"text": "Hurry."})).is_success
+    status = await get_run(client, run).status()
+    described = await client.get_workflow_handle(run).describe()
+    return Waits(served, client, run, described.run_id, status.pending_approvals[0])
+
+
+async def test_nobody_decides_without_the_right(waits: Waits) -> None:
+    handle = waits.client.get_workflow_handle(waits.run)
+    attempts = 0
+    for who, path, body, expected in BY_GATEWAY:
+        attempts += 1
+        assert (who, path, body, await waits.ask(who, path, **body)) == (who, path, body, expected)
+    for forged in BY_HAND:
+        attempts += 2
+        decision = forged.decision(waits)
+        assert (forged, await waits.update(decision)) == (forged, forged.expected)
+        await handle.signal(APPROVAL, decision)
+    for claim in CLAIMS:
+        attempts += 2
+        decision = {**waits.decision().model_dump(mode="json"), **claim}
+        assert (claim, await waits.update(decision)) == (claim, "unvouched")
+        await handle.signal(APPROVAL, decision)
+    with pytest.raises(ApprovalError, match="Nobody vouches"):
+        await get_run(waits.client, waits.run).approve(waits.pending.call_id, by="fay")
+    [pending] = (await get_run(waits.client, waits.run).status()).pending_approvals
+    assert pending == waits.pending
+    assert attempts >= 40
+
+    # One of two decides: again, and by what was recorded of it, she is still one.
+    assert await waits.ask("fay") == ""
+    assert await waits.ask("fay") == ""
+    taken = [each async for each in recorded_decisions(waits)]
+    assert len(taken) == 2
+    assert await waits.update(taken[0]) == ""
+    await handle.signal(APPROVAL, taken[1])
+    [pending] = (await get_run(waits.client, waits.run).status()).pending_approvals
+    assert [each.name for each in pending.votes] == ["fay"]
+    assert await waits.ask("gus") == ""
+    result = await get_run(waits.client, waits.run).result()
+    assert result.output == "Paid."
+    events = await get_run(waits.client, waits.run).events()
+    [decided] = [each.data for each in events if each.type == "permission_completed"]
+    assert [(each["name"], each["tenant"], each["key_id"]) for each in decided["vouched"]] == [
+        ("fay", "acme", "k1"),
+        ("gus", "acme", "k1"),
+    ]
+    assert decided["by"] == "fay, gus"
+    votes = [each.data for each in events if each.type == "permission_vote"]
+    assert [(each["vote"]["name"], each["votes"], each["count"]) for each in votes] == [("fay", 1, 2)]
+    await replay_runs(waits.client, waits.run)
+
+
+async def recorded_decisions(waits: Waits) -> AsyncIterator[CallApproval]:
+    """The decisions that the history has, as anybody can read them who reads the history."""
+    converter = waits.client.data_converter
+    async for event in waits.client.get_workflow_handle(waits.run).fetch_history_events():
+        request = event.workflow_execution_update_accepted_event_attributes.accepted_request
+        for payload in request.input.args.payloads:
+            [value] = await converter.decode([payload], [CallApproval])
+            yield value
+
+
+async def test_what_one_has_started_another_way_nobody_decides(
+    scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage
+) -> None:
+    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("Not paid.")]), [declared(notRequester=True)])
+    async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
+        run = await stage.start(agent, tenant="acme")
+        async with served.asking(token("fay")) as http:
+            await waiting_call(http, run.id)
+        described = await stage.client.get_workflow_handle(run.id).describe()
+        [pending] = (await run.status()).pending_approvals
+        waits = Waits(served, stage.client, run.id, described.run_id, pending)
+        assert await waits.ask("fay") == "approval_not_entitled"
+        await run.cancel()
+        told = [each.data["message"] for each in await run.events() if each.type == "status"]
+    assert any("no gateway vouches for who has" in text for text in told)
+
+
+async def test_one_who_is_unknown_makes_all_unknown(waits: Waits) -> None:
+    await waits.client.get_workflow_handle(waits.run).signal(STEER, {"text": "Pay.", "by": "fay"})
+    assert await waits.ask("gus") == "approval_not_entitled"
+
+
+async def test_after_a_while_another_role_decides(
+    scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage
+) -> None:
+    policy = declared(by=["finance"], escalateAfter=0.2, to="board")
+    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("Paid.")]), [policy], instructions="user:\nHi")
+    async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
+        waits = await waiting_run(served, stage.client)
+        handle = get_run(stage.client, waits.run)
+        async with asyncio.timeout(20):
+            async for event in handle.stream():
+                if event.type == "permission_escalated":
+                    break
+        assert event.data == {"name": "pay", "to": "board", "digest": waits.pending.digest}
+        [pending] = (await handle.status()).pending_approvals
+        assert pending.escalated is not None
+        assert await waits.ask("bob") == "approval_not_entitled"
+        assert await waits.ask("hal") == ""
+        assert (await handle.result()).output == "Paid."
+        [decided] = [each.data["vouched"] for each in await handle.events() if each.type == "permission_completed"]
+        assert [(each["name"], each["tenant"], each["roles"]) for each in decided] == [("hal", None, ["board"])]
+        await replay_runs(stage.client, waits.run)
+
+
+async def test_in_a_session_and_in_a_called_run_the_same_have_asked(
+    scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage, tmp_path: Path
+) -> None:
+    replies = {
+        "desk": [says("Hello."), asks(call("clerk")), says("Done.")],
+        "clerk": [asks(call("pay", euros=3)), says("Paid.")],
+    }
+    model = scripted(family_script(replies))
+    write_agent(tmp_path, "clerk.prompty", model, tools=[declared(notRequester=True)])
+    desk = load(write_agent(tmp_path, "desk.prompty", model, tools=[calls("clerk.prompty")]))
+    async with serve_agents(desk, known=[people], tools={"pay": pay}) as served:
+        session = f"acme:{served.gateway.task_queue}"
+        for who, number in (("erin", 1), ("ann", 2)):
+            async with served.asking(token(who)) as http:
+                said = await http.post(f"/sessions/{session}/messages", json={"text": "Pay it.", "agent": "desk"})
+                assert said.json()["run"] == f"{session}/{number}", said.text
+                if who == "erin":
+                    await http.get(f"/runs/{session}/1/result", params={"wait": 30})
+        child = f"{session}/2/1-0"
+        async with served.asking(token("fay")) as http:
+            await waiting_call(http, child)
+        described = await stage.client.get_workflow_handle(child).describe()
+        [pending] = (await get_run(stage.client, child).status()).pending_approvals
+        waits = Waits(served, stage.client, child, described.run_id, pending)
+        assert await waits.ask("ann") == "approval_not_entitled"
+        assert await waits.ask("erin") == "approval_not_entitled"
+        # A run of one's own with the requesters of that one: its signature is of another run.
+        stolen = await started_with_requesters_of(waits, stage)
+        assert await stolen.ask("fay") == "approval_not_entitled"
+        assert await waits.ask("fay") == ""
+        assert (await get_run(stage.client, f"{session}/2").result()).output == "Done."
+        await get_run(stage.client, stolen.run).cancel()
+        await replay_runs(stage.client, f"{session}/2", child)
+
+
+async def started_with_requesters_of(waits: Waits, stage: Stage) -> Waits:
+    """A run that somebody has started by hand, as if those had asked for it who have asked for the other one."""
+    input = await recorded_input(stage.client, waits.run)
+    assert input.requested_by is not None
+    assert input.requested_by.names == ["ann", "erin"]
+    id = f"stolen-{uuid.uuid4()}"
+    handle = await stage.client.start_workflow(
+        WORKFLOW,
+        input.model_copy(update={"lineage": None, "search_attributes": []}),
+        id=id,
+        task_queue=stage.task_queue,
+        search_attributes=TypedSearchAttributes([SearchAttributePair(TENANT, "acme")]),
+    )
+    while not (pending := (await get_run(stage.client, id).status()).pending_approvals):
+        await asyncio.sleep(0.05)
+    return Waits(waits.served, stage.client, id, handle.first_execution_run_id or "", pending[0])
+
+
+async def recorded_input(client: Client, run: str) -> RunInput:
+    async for event in client.get_workflow_handle(run).fetch_history_events():
+        payloads = event.workflow_execution_started_event_attributes.input.payloads
+        [input] = await client.data_converter.decode(payloads, [RunInput])
+        return input
+    raise AssertionError(run)

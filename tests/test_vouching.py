@@ -1,0 +1,147 @@
+"""Keys and signatures of gateways, and who may decide by an agent's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.cli.surroundings import further_checks
+from perdure.declared_tools import ApprovalPolicy, ToolPolicy
+from perdure.errors import ConfigurationError
+from perdure.prompty.check.check import check
+from perdure.tool_calls import ToolSpec
+from perdure.tools import tool
+from perdure.tools.inventory import with_policy
+from perdure.vouching import NO_KEYS, Request, VouchKeys, vouch_keys, with_request
+
+KEY = "A" * 43 + "="
+KEYS = VouchKeys.parse(f"new:{KEY}, old:{'B' * 43}=  # the one before")
+
+
+def test_all_keys_verify_and_the_first_signs() -> None:
+    old = VouchKeys.parse(f"old:{'B' * 43}=")
+    for keys in (KEYS, old):
+        vouch = keys.decision("ann", "acme", {"b", "a"}, ["run", 1])
+        assert vouch.roles == ["a", "b"]
+        assert KEYS.fault_in(vouch, ["run", 1], vouch.at) is None
+    assert "keys are old" in str(old.fault_in(KEYS.decision("ann", None, [], []), [], 0.0))
+    assert "no" in str(NO_KEYS.fault_in(vouch, ["run", 1], vouch.at))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"name": "bob"}, {"tenant": None}, {"roles": ["c"]}, {"at": 1.0}, {"signature": "\ud800"}, {"signature": "é"}],
+)
+def test_whatever_is_changed_the_signature_does_not_hold(change: dict[str, Any]) -> None:
+    vouch = KEYS.decision("ann", "acme", ["a"], ["run", 1])
+    changed = vouch.model_copy(update=change)
+    assert "does not fit" in str(KEYS.fault_in(changed, ["run", 1], vouch.at))
+    assert "does not fit" in str(KEYS.fault_in(vouch, ["run", 2], vouch.at))
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(301, "ago"), (-301, "ahead")])
+def test_a_signature_counts_for_five_minutes(seconds: float, text: str) -> None:
+    vouch = KEYS.decision("ann", "acme", ["a"], [])
+    assert text in str(KEYS.fault_in(vouch, [], vouch.at + seconds))
+    assert KEYS.fault_in(vouch, [], vouch.at + seconds / 2) is None
+
+
+def requested(name: str, content: str = "c", at: float = 1000.0) -> Request:
+    by = KEYS.request([name], "run", content, at)
+    return Request(by=by, place="run", content="c", since=at - 300, until=at + 300)
+
+
+def test_who_has_asked_is_known_when_all_signatures_hold() -> None:
+    known = with_request(with_request([], requested("ann")), requested("bob"))
+    assert KEYS.requesters(known) == {"ann", "bob"}
+    assert NO_KEYS.requesters(known) is None
+    assert KEYS.requesters(with_request(known, requested("carl", content="d"))) is None
+    assert with_request(known, None) is None
+    assert with_request(known, requested("ann")) is None  # the same once more
+    late = requested("ann").model_copy(update={"since": 1001.0})
+    assert KEYS.requesters([late]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "has no key"),
+        ("abc", "KEYID:BASE64KEY"),
+        (f"a:{KEY},a:{KEY}", "an id of its own"),
+        ("a:QUJD", "3 bytes"),
+        ("a:!!!!", "not base64"),
+    ],
+)
+def test_keys_of_another_form(text: str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        VouchKeys.parse(text)
+
+
+def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PERDURE_VOUCH_KEY", raising=False)
+    assert vouch_keys() is NO_KEYS
+    file = tmp_path / "keys"
+    file.write_text(f"f:{KEY}\n")
+    monkeypatch.setenv("PERDURE_VOUCH_KEY_FILE", str(file))
+    assert list(vouch_keys().keys) == ["f"]
+    monkeypatch.setenv("PERDURE_VOUCH_KEY", f"e:{KEY}")
+    with pytest.raises(ConfigurationError, match="both set"):
+        vouch_keys()
+    monkeypatch.delenv("PERDURE_VOUCH_KEY_FILE")
+    assert list(vouch_keys().keys) == ["e"]
+    monkeypatch.setenv("PERDURE_VOUCH_KEY_FILE", str(tmp_path / "none"))
+    monkeypatch.delenv("PERDURE_VOUCH_KEY")
+    with pytest.raises(ConfigurationError, match="can't be read"):
+        vouch_keys()
+
+
+def test_the_stricter_of_file_and_function_counts() -> None:
+    @tool(deciders={"by": ["finance", "board"], "escalateAfter": 60, "to": "ceo"})
+    def pay(euros: int) -> None:
+        """Pay."""
+
+    spec: ToolSpec = pay.__tool_spec__  # type: ignore[attr-defined]
+    assert spec.needs_approval
+    policy = ToolPolicy.model_validate({"approval": {"by": ["board"], "count": 2, "notRequester": True}})
+    both = with_policy(spec, policy, is_function=True).deciders
+    assert both is not None
+    assert both.as_json == {"by": ["board"], "notRequester": True, "count": 2, "escalateAfter": 60.0, "to": "ceo"}
+    assert both.in_words() == "board, 2 people, who have not asked for it, also ceo after 60 s"
+    with pytest.raises(ConfigurationError, match="no role may decide by both: it; and finance, board"):
+        with_policy(spec, ToolPolicy(approval=ApprovalPolicy(by=["it"])), is_function=True)
+    kept = with_policy(spec, ToolPolicy(approval="never"), is_function=True)
+    assert kept.deciders == spec.deciders
+    assert kept.needs_approval
+
+
+@pytest.mark.parametrize(
+    "deciders", [{"role": "x"}, {"by": []}, {"by": [""]}, {"count": 0}, {"to": "x"}, {"escalateAfter": 5}, "finance", 5]
+)
+def test_deciders_that_are_none(deciders: Any) -> None:
+    with pytest.raises(ConfigurationError, match="tool 'pay': deciders is"):
+        tool(name="pay", deciders=deciders)(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("approval", "says"),
+    [
+        ("{roles: [x]}", "'roles'"),
+        ("{by: []}", "names no role"),
+        ("{count: 0}", "greater than or equal to 1"),
+        ("{escalateAfter: 60}", "expected both"),
+        ("sometimes", "expected"),
+        ("{by: [finance]}", "Nobody can decide about calls of pay"),
+    ],
+)
+def test_the_file_says_what_is_wrong(approval: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+    monkeypatch.delenv("PERDURE_VOUCH_KEY", raising=False)
+    file = tmp_path / "a.prompty"
+    file.write_text(
+        "---\nname: a\nmodel: gpt-4.1-mini\ntools:\n  - name: pay\n    kind: function\n"
+        f"    perdure: {{approval: {approval}}}\n---\nuser:\nHi\n"
+    )
+    problems = check(file, also=further_checks(["pay"]))
+    assert any(says in each.message for each in problems), problems
