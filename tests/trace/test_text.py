@@ -1,10 +1,7 @@
-"""The tree on a terminal, and how times are told."""
+"""The tree on a terminal."""
 
 from __future__ import annotations
 
-import pytest
-
-from perdure.trace.describe import duration_text
 from perdure.trace.text import lines
 
 from ..support.made_traces import Made, a_refund
@@ -37,14 +34,3 @@ def test_a_span_without_its_parent_is_a_root() -> None:
     root = made.add("invoke_agent a", 0, 2)
     made.add("chat m", 1, 2, root)
     assert [line.split()[0] for line in lines(made.spans[1:])] == ["chat"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        *((0.0, "0 ms"), (0.34, "340 ms"), (0.9996, "1.0 s"), (59.94, "59.9 s"), (59.96, "1 min"), (94, "1 min 34 s")),
-        *((3600, "1 h"), (3599.7, "1 h"), (3601, "1 h"), (183_600, "2 d 3 h"), (86_400 * 90, "90 d")),
-    ],
-)
-def test_times_in_two_units(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
