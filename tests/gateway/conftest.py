@@ -17,6 +17,7 @@ from perdure.gateway.identity import Authenticator, TokenFile
 from perdure.gateway.limits import USUAL_LIMITS, Limits
 from perdure.payloads.codec_server.app import serve
 
+from ..support.chat_clients import ChatClients, chat_clients
 from ..support.stage import Stage
 
 TOKENS = """
@@ -71,3 +72,10 @@ def serve_agents(stage: Stage) -> Serve:
             yield Served(gateway, url)
 
     return serve_them
+
+
+@pytest.fixture(scope="session")
+async def clients() -> AsyncIterator[ChatClients]:
+    """One process of Node's for the chat clients of all tests, which give theirs names of their own."""
+    async with chat_clients() as process:
+        yield process

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+import json
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import httpx2
+
+from perdure.gateway.app import gateway_app
+from perdure.gateway.gateway import Gateway
+from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
-from ..support.chat_clients import ChatClients, chat_clients
+from ..support.chat_clients import ChatClients
+from ..support.stage import Stage
 from .conftest import Serve, Served
 from .test_own import PAY, pay
 
@@ -19,12 +28,12 @@ TEXT = " ".join(f"word{number}" for number in range(60))
 Seen = dict[str, Any]
 
 
-async def open_thread(clients: ChatClients, served: Served, name: str = "page", **more: Any) -> None:
+async def open_thread(clients: ChatClients, served: Served, name: str = "a1", **more: Any) -> None:
     url = f"{served.url}/ag-ui/tested"
     await clients.make("ag-ui", name, url=url, threadId=served.gateway.task_queue, **more)
 
 
-async def say(clients: ChatClients, text: str, name: str = "page", **options: Any) -> Seen:
+async def say(clients: ChatClients, text: str, name: str = "a1", **options: Any) -> Seen:
     await clients.do(name, "say", id=f"m-{text}", text=text)
     return await clients.do(name, "run", **options)
 
@@ -44,10 +53,12 @@ def outcome_of(seen: Seen) -> str:
     return str(ends[0]["outcome"]["type"] if "outcome" in ends[0] else ends[0]["code"])
 
 
-async def test_a_thread_goes_on_and_an_interrupt_is_resumed(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_thread_goes_on_and_an_interrupt_is_resumed(
+    scripted: Scripted, serve_agents: Serve, clients: ChatClients
+) -> None:
     model = scripted([says("Hello."), asks(call("pay", euros=3), text="I shall pay."), says(TEXT)])
     agent = scripted_agent(model, [PAY], instructions="system:\nA secret.")
-    async with serve_agents(agent, tools={"pay": pay}) as served, chat_clients() as clients:
+    async with serve_agents(agent, tools={"pay": pay}) as served:
         await open_thread(clients, served)
         first = await say(clients, "Hi")
         assert (outcome_of(first), contents(first)) == ("success", [("user", "Hi"), ("assistant", "Hello.")])
@@ -58,15 +69,15 @@ async def test_a_thread_goes_on_and_an_interrupt_is_resumed(scripted: Scripted, 
         (known,) = [each for message in asked["messages"] for each in message.get("toolCalls") or []]
         assert (interrupt["toolCallId"], known["function"]["name"]) == (known["id"], "pay")
 
-        await open_thread(clients, served, "reloaded")
-        again = await clients.do("reloaded", "run")
+        await open_thread(clients, served, "a1-reloaded")
+        again = await clients.do("a1-reloaded", "run")
         assert again["interrupts"] == asked["interrupts"]
         assert contents(again) == contents(asked)
         assert again["state"]["perdure"]["status"] == "waiting_for_approval"
 
         resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
         done, seen = await asyncio.gather(
-            clients.do("page", "run", resume=resume), clients.do("reloaded", "run", resume=resume)
+            clients.do("a1", "run", resume=resume), clients.do("a1-reloaded", "run", resume=resume)
         )
         for each in (done, seen):
             assert outcome_of(each) == "success"
@@ -78,3 +89,120 @@ async def test_a_thread_goes_on_and_an_interrupt_is_resumed(scripted: Scripted, 
             ]
             assert each["errors"] == []
     assert len(model.requests) == 3
+
+
+async def test_a_cursor_goes_on_in_the_middle_at_another_gateway(
+    stage: Stage, scripted: Scripted, serve_agents: Serve
+) -> None:
+    model = scripted([asks(call("pay", euros=3), text="I shall pay at once."), says(TEXT, chunk_delay=0.02)])
+    agent = scripted_agent(model, [{**PAY, "perdure": {}}])
+    async with serve_agents(agent, tools={"pay": pay}) as served:
+        other = gateway_app(Gateway(stage.client, served.gateway.offers, stage.task_queue))
+        message = {"id": "m1", "role": "user", "content": "Go"}
+        body = {"threadId": stage.task_queue, "runId": "r1", "messages": [message], "protocolVersion": "1.0"}
+        async with serve(other, "127.0.0.1", 0) as url, httpx2.AsyncClient(timeout=60) as http:
+            addresses = itertools.cycle(f"{each}/ag-ui/tested" for each in (served.url, url))
+            told: list[Seen] = []
+            cursor = ""
+            while not told or told[-1]["type"] not in ("RUN_FINISHED", "RUN_ERROR"):
+                headers = {"Last-Event-ID": cursor} if cursor else {}
+                async with http.stream("POST", next(addresses), json=body, headers=headers) as answer:
+                    events = [json.loads(line[6:]) async for line in first_lines(answer, 9 if told else 7)]
+                told += events
+                cursor = events[-1]["metadata"]["perdure.position"]
+    (known,) = [each["messages"] for each in told if each["type"] == "MESSAGES_SNAPSHOT"]
+    texts = [each.get("content") or "" for each in known if each["role"] == "assistant"]
+    texts += [each["delta"] for each in told if each["type"] == "TEXT_MESSAGE_CONTENT"]
+    assert "".join(texts) == "I shall pay at once." + TEXT
+    assert [each["type"] for each in told].count("RUN_FINISHED") == 1
+    assert len(model.requests) == 2
+
+
+async def first_lines(answer: httpx2.Response, count: int) -> AsyncIterator[str]:
+    """So many events of a stream, from which the reader then goes away."""
+    async for line in answer.aiter_lines():
+        if line.startswith("data: "):
+            yield line
+            count -= 1
+        if not count:
+            return
+
+
+async def test_a_question_a_stop_a_failure_and_what_is_no_request(
+    scripted: Scripted, serve_agents: Serve, clients: ChatClients
+) -> None:
+    asked = asks(call("ask_user", question="Which?", choices=["tea", "coffee"]))
+    left = [asked, says("Tea."), says(TEXT, chunk_delay=0.1), *[asks(call("ask_user", question="?"))] * 2]
+    model = scripted(lambda request: left.pop(0))
+    settings = {"maxIterations": 2, "onFailure": "fail"}
+    agent = scripted_agent(model, [{"name": "ask_user", "kind": "builtin"}], metadata={"perdure": settings})
+    async with serve_agents(agent) as served, httpx2.AsyncClient(base_url=served.url, timeout=60) as http:
+        await open_thread(clients, served, "a2")
+        seen = await say(clients, "A drink", "a2")
+        (interrupt,) = seen["interrupts"]
+        assert (interrupt["reason"], interrupt["message"]) == ("input_required", "Which?")
+        dismissed = [{"interruptId": interrupt["id"], "status": "cancelled"}]
+        again = await clients.do("a2", "run", resume=dismissed)
+        assert again["interrupts"] == seen["interrupts"]
+        answered = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"answer": "tea"}}]
+        done = await clients.do("a2", "run", resume=answered)
+        assert contents(done)[-1] == ("assistant", "Tea.")
+
+        await clients.do("a2", "say", id="m2", text="More")
+        running = asyncio.create_task(clients.do("a2", "run"))
+        await clients.until("a2", lambda seen: "word1" in contents(seen)[-1][1])
+        thread = served.gateway.task_queue
+        assert (await http.post(f"/ag-ui/tested/{thread}/stop")).json() == {"stopped": True}
+        assert outcome_of(await running) == "cancelled"
+
+        good: Seen = {"threadId": thread, "runId": "r", "messages": []}
+        wrong = [{}, {**good, "threadId": "a/b"}, {**good, "threadId": f"{thread}-new"}, {**good, "messages": [1]}]
+        picture = {"type": "image", "source": {"type": "url", "value": "http://x/y.png"}}
+        wrong.append({**good, "messages": [{"id": "1", "role": "user", "content": [picture]}]})
+        assert {(await http.post("/ag-ui/tested", json=each)).status_code for each in wrong} == {422}
+        cut = await http.post("/ag-ui/tested", json=good, headers={"Last-Event-ID": "2:nonsense"})
+        assert cut.text.count("RUN_ERROR") == 1
+
+
+async def test_a_decision_is_seen_on_open_streams_of_the_others_at_once(
+    scripted: Scripted, serve_agents: Serve, clients: ChatClients
+) -> None:
+    model = scripted([asks(call("pay", euros=3)), says("Paid.")])
+    async with serve_agents(scripted_agent(model, [PAY]), tools={"pay": pay}) as served:
+        await open_thread(clients, served, "a3")
+        asked = await say(clients, "Pay", "a3")
+        (interrupt,) = asked["interrupts"]
+        ours = interrupt["metadata"]["perdure"]
+        thread, seen_at = served.gateway.task_queue, {}
+        body = {"threadId": thread, "runId": "r9", "messages": [], "forwardedProps": {"perdure": {"open": True}}}
+        async with httpx2.AsyncClient(base_url=served.url, timeout=60) as http:
+
+            async def watch(method: str, path: str, waits: str, mark: str, **more: Any) -> None:
+                async with http.stream(method, path, **more) as answer:
+                    async for line in answer.aiter_lines():
+                        if waits in line and mark not in line:
+                            begun.release()
+                        if mark in line and path not in seen_at:
+                            seen_at[path] = time.monotonic()
+
+            begun = asyncio.Semaphore(0)
+            streams = [
+                ("GET", f"/ai/tested/{thread}/stream?open=1", "tool-approval-request", "tool-approval-response", {}),
+                ("POST", "/ag-ui/tested", "perdure.waiting", "perdure.permission_completed", {"json": body}),
+                ("GET", f"/perdure/runs/{ours['run']}/events", "permission_requested", "permission_completed", {}),
+            ]
+            streams[-1][-1]["headers"] = {"Accept": "text/event-stream"}
+            async with asyncio.TaskGroup() as group:
+                for method, path, waits, mark, more in streams:
+                    group.create_task(watch(method, path, waits, mark, **more))
+                for _ in streams:
+                    await begun.acquire()
+                decision = {"callId": ours["callId"], "digest": ours["digest"]}
+                assert (await http.post(f"/perdure/runs/{ours['run']}/approve", json=decision)).status_code == 200
+                decided = time.monotonic()
+        assert len(seen_at) == 3
+        late = max(seen_at.values()) - decided
+        assert late < 1.0, late  # 0.2 on a quiet machine.
+        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": False}}]
+        late_one = await clients.do("a3", "run", resume=resume)
+        assert contents(late_one)[-1] == ("assistant", "Paid."), "what somebody else has decided stands"

@@ -7,12 +7,13 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from ..needs import lacking
+from ..waiting import wait_for
 
 DRIVER = Path(__file__).parent / "driver.mjs"
 PACKAGES = ("ai", "ai6", "@ag-ui/client")
@@ -50,6 +51,19 @@ class ChatClients:
         answer = await self._answers[number]
         assert "failed" not in answer, answer["failed"]
         return answer
+
+    async def until(
+        self, client: str, holds: Callable[[dict[str, Any]], bool], *, settled: bool = True
+    ) -> dict[str, Any]:
+        """The state that holds; where it is `settled`, no request is under way."""
+
+        async def state() -> dict[str, Any] | None:
+            found = await self.do(client, "state")
+            return found if holds(found) and (not settled or found.get("status") in (None, "ready", "error")) else None
+
+        found = await wait_for(state)
+        assert found is not None
+        return found
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
