@@ -15,7 +15,7 @@ from ..conversation import Append, Rewrite
 from ..events import RunEvent
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
-from .chats import Chat, TextSoFar, WaitsForPerson, follow, waiting_id
+from .chats import Chat, ToldText, WaitsForPerson, follow, waiting_id
 from .gateway import FoundRun, output_text
 from .operations import problem_of_request
 from .sse import frame
@@ -97,7 +97,7 @@ class ThreadStream:
         """Clients before 1.0 fail at an outcome that they do not know."""
         session, _, self._turn = found.id.rpartition("/")
         self._thread = _Thread(session, found.id)
-        self._shown = TextSoFar()
+        self._shown = ToldText()
         self._position = "0"
         self._open: tuple[str, str] | None = None
         """Kind and id of the message that is open."""
@@ -142,7 +142,7 @@ class ThreadStream:
         conversations = [place for place, event in enumerate(recorded) if _tells_messages(event)]
         cursor = self._cursor()
         if cursor:
-            self._position, self._shown = TextSoFar.at(cursor)
+            self._position, self._shown = ToldText.at(cursor)
             later = await self._found.handle.events(self._position, children=True)
             conversations = conversations[: len(conversations) - sum(map(_tells_messages, later))]
             begun = (each for each in recorded[: len(recorded) - len(later)] if each.type == "tool_call_start")

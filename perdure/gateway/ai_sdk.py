@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from .ai_sdk_stream import MessageStream
-from .chats import Chat, ChatTurn, PersonDecision, TextSoFar, waiting_id
+from .chats import Chat, ChatTurn, PersonDecision, ToldText, waiting_id
 from .gateway import FoundRun, Gateway, digest_of
 from .operations import json_body, problem_of_request
 from .problems import HttpProblem
@@ -173,7 +173,7 @@ async def _answer_question(chat: Chat, turn: ChatTurn, asked: str, text: str) ->
     return None
 
 
-async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, TextSoFar]:
+async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, ToldText]:
     """Return where the message goes on whose approvals these are: behind the last of them."""
     recorded = await found.handle.events(children=True)
     places = [
@@ -183,4 +183,4 @@ async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, TextS
     ]
     past = recorded[: places[-1] + 1] if places else recorded
     has_begun = any(event.type == "messages_updated" and event.run_id is None for event in past)
-    return past[-1].position if past else "0", TextSoFar(has_begun=has_begun)
+    return past[-1].position if past else "0", ToldText(has_begun=has_begun)

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from ..events import RunEvent
 from ..messages import Usage
-from .chats import TextSoFar, WaitsForPerson, follow, said_in, waiting_id
+from .chats import ToldText, WaitsForPerson, follow, said_in, waiting_id
 from .gateway import FoundRun, Gateway
 from .operations import problem_of_request
 from .problems import HttpProblem
@@ -49,7 +49,7 @@ class MessageStream:
     """The chunks of one assistant's message; `after` is where they begin, of a message that goes on."""
 
     def __init__(
-        self, found: FoundRun, request: Request, gateway: Gateway, after: str = "0", shown: TextSoFar | None = None
+        self, found: FoundRun, request: Request, gateway: Gateway, after: str = "0", shown: ToldText | None = None
     ) -> None:
         self._found = found
         self._request = request

@@ -156,14 +156,14 @@ class WaitsForPerson:
 
 
 async def follow(
-    gateway: Gateway, found: FoundRun, after: int | str = 0, shown: TextSoFar | None = None, *, stays: bool = False
+    gateway: Gateway, found: FoundRun, after: int | str = 0, shown: ToldText | None = None, *, stays: bool = False
 ) -> AsyncGenerator[RunEvent | WaitsForPerson, None]:
     """Yield the events of a run, and of those that it calls, until it ends or waits for a person.
 
     One that `stays` goes on when somebody has decided. Texts are whole: what the model says before it asks for tools is
     told by `token` events, too.
     """
-    shown, waiting = shown or TextSoFar(), _Waiting(found)
+    shown, waiting = shown or ToldText(), _Waiting(found)
     async with aclosing(gateway.stream(found, after, children=True)) as events:
         async for event in events:
             for each in shown.whole(event):
@@ -219,7 +219,7 @@ _CURSOR = re.compile(
 _UNCHECKED = "0" * 8
 
 
-class TextSoFar:
+class ToldText:
     """How much of the text of an iteration a reader has: adds what no event of its own tells.
 
     `has_begun` says whether the reader stands behind the event that tells the conversation with which the run begins.
@@ -233,7 +233,7 @@ class TextSoFar:
         """Length and digest of the text of a reader who comes back with a cursor."""
 
     @classmethod
-    def at(cls, cursor: str) -> tuple[str, TextSoFar]:
+    def at(cls, cursor: str) -> tuple[str, ToldText]:
         """Read a cursor: the position in the run, and what was shown there."""
         shown = cls()
         if (match := _CURSOR.fullmatch(cursor)) is None:

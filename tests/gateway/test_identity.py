@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
+import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -13,11 +17,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from perdure.errors import ConfigurationError
 from perdure.gateway.identity import Function, Identity, OpenId, OpenIdSettings, TokenFile, identity_of
 from perdure.gateway.problems import HttpProblem
-from perdure.testing import ScriptedModel, says
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
 from .conftest import Serve
+from .test_own import PAY, pay
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -151,3 +156,48 @@ async def test_a_tenant_reaches_its_own_alone(scripted: Scripted, serve_agents: 
 
 
 READS = ("", "/result", "/events", "/messages", "/trace")
+
+
+async def test_a_tenant_reaches_its_own_chats_alone(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+    left = [says("For acme."), asks(call("pay", euros=3)), *[says("For bolt.")] * 20]
+    agent = scripted_agent(scripted(lambda request: left.pop(0)), [PAY])
+    async with (
+        serve_agents(agent, known=[tokens], tools={"pay": pay}) as served,
+        httpx2.AsyncClient(base_url=served.url, timeout=60) as http,
+    ):
+        own = {"Authorization": "Bearer token-of-ann-at-acme"}
+        chat = served.gateway.task_queue
+
+        def say(number: int, **more: Any) -> dict[str, Any]:
+            part = {"type": "text", "text": f"Hi {number}"}
+            return {"id": chat, "messages": [{"id": str(number), "role": "user", "parts": [part]}], **more}
+
+        assert "For acme." in (await http.post("/ai/tested", json=say(1), headers=own)).text
+        waiting = (await http.post("/ai/tested", json=say(2), headers=own)).text
+        [asked] = set(re.findall(r'"approvalId": "(\w+)"', waiting))
+        run = f"acme:{chat}/2"
+        decided = {"type": "dynamic-tool", "approval": {"id": asked, "approved": True}}
+        last = {"id": run, "role": "assistant", "parts": [decided]}
+        thread = {"threadId": f"acme:{chat}", "runId": run, "messages": []}
+        resume = [{"interruptId": asked, "status": "resolved", "payload": {"approved": True}}]
+        forms = [
+            quote(each, safe="") for each in (chat, f"acme:{chat}", f"bolt:acme:{chat}", run, f"{run}?tenant=acme")
+        ]
+        attempts: list[tuple[str, str, Any]] = [
+            *(("GET", f"/ai/tested/{form}/stream", None) for form in forms),
+            *(("POST", f"/{face}/tested/{form}/stop", {}) for form in forms for face in ("ai", "ag-ui")),
+            *(("POST", "/ai/tested", {"id": id, "messages": [last]}) for id in (chat, f"acme:{chat}")),
+            *(("POST", "/ag-ui/tested", {**thread, "threadId": id}) for id in (chat, f"acme:{chat}", run)),
+            *(("POST", "/ag-ui/tested", {**thread, "threadId": id, "resume": resume}) for id in (chat, f"acme:{chat}")),
+            ("POST", "/ag-ui/tested", {**thread, "forwardedProps": {"perdure": {"after": "2:0"}}}),
+            ("POST", "/ai/tested", say(3)),
+            ("POST", "/ai/tested", say(4, id=f"acme:{chat}", arguments={asked: {"euros": 9}})),
+        ]
+        for token, refused in (("token-of-bob-at-bolt", {200, 204, 404, 422}), ("none", {401, 404})):
+            for method, path, body in attempts:
+                headers = {"Authorization": f"Bearer {token}"}
+                answer = await http.request(method, path, headers=headers, **({"json": body} if body else {}))
+                assert answer.status_code in refused, (path, answer.text)
+                assert not any(each in answer.text for each in ("For acme.", "euros", asked, '"stopped":true')), path
+        [pending] = (await served.gateway.client.get_workflow_handle(run).query("status"))["pending_approvals"]
+        assert pending["arguments"] == {"euros": 3}, "nothing was decided, nothing said"
