@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,13 +106,23 @@ async def json_body(request: Request) -> Any:
     if type != "application/json":
         raise HttpProblem(415, "media_type", f"expected a body of application/json, not {type or 'of no type'!r}")
     try:
-        value = json.loads(body)
+        value = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise HttpProblem(400, "no_json", f"the body is no JSON: {str(error)[:200]}") from error
     if not isinstance(value, dict):
         raise HttpProblem(422, "invalid", f"expected a JSON object, not {type_name(value)}")
     if deeper_than(value, MAX_DEPTH):
         raise HttpProblem(422, "invalid", f"the body is nested more than {MAX_DEPTH} levels deep")
+    return value
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number in JSON: expected null, or a text")
+
+
+def _finite(text: str) -> float:
+    if math.isinf(value := float(text)):
+        raise ValueError(f"{text[:80]} is a larger number than can be kept: expected one up to 1.7e308, or a text")
     return value
 
 

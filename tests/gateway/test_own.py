@@ -168,6 +168,10 @@ WRONG: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("POST", "/runs", {"json": {"agent": "nobody"}}, 404, "unknown_agent"),
     ("POST", "/runs", {"json": {"agent": "tested", "model": "mine"}}, 422, "invalid"),
     ("POST", "/runs", {"content": b"{", "headers": JSON_TYPE}, 400, "no_json"),
+    *(
+        ("POST", "/runs", {"content": b'{"inputs": {"a": %b}}' % each, "headers": JSON_TYPE}, 400, "no_json")
+        for each in (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"1" * 5000)
+    ),
     ("POST", "/runs", {"content": b"[" * 100_000, "headers": JSON_TYPE}, 400, "no_json"),
     ("POST", "/runs", {"content": b"[" * 500 + b"]" * 500, "headers": JSON_TYPE}, 422, "invalid"),
     ("POST", "/runs", {"content": b"{}", "headers": {"content-type": "text/plain"}}, 415, "media_type"),
