@@ -24,7 +24,7 @@ from ..history.link import read_input
 from ..history.session import session_conversation
 from ..messages import Message, ModelReply
 from ..options import RunOptions
-from ..payloads.failures import require_recordable, text_of
+from ..payloads.failures import bytes_as_sent, require_recordable, text_of
 from ..protocol import activities
 from ..protocol.activities import END_UNSTARTED, ModelInput, Unstarted, UnstartedInput
 from ..protocol.inventory import Inventory
@@ -330,7 +330,7 @@ class RunActivities:
     @activity.defn(name=activities.MEASURE)
     async def measure(self, input: dict[str, Any]) -> int:
         """Return how many bytes a value takes in a history, after compression, and without what is stored elsewhere."""
-        return sum(payload.ByteSize() for payload in await activity.client().data_converter.encode([input]))
+        return await bytes_as_sent(activity.client(), input)
 
 
 def _series(run: KnownRun, input: ModelInput) -> CallSeries:

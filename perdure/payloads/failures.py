@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pydantic import BaseModel
@@ -47,7 +47,7 @@ async def require_sendable(client: Client, value: object, what: str, advice: Cal
     """Check that the client can send the value: at most `MAX_PAYLOAD_BYTES`, after compression and external storage.
 
     `what` begins the error's text, and `advice`, asked for only then, says how to send less. Raises
-    `PayloadTooLargeError`. Stores the value when it is large and the client has a storage.
+    `PayloadTooLargeError`.
     """
     if _bytes(client.data_converter.payload_converter.to_payloads([value])) <= MAX_PAYLOAD_BYTES:
         return
@@ -59,11 +59,16 @@ async def require_sendable(client: Client, value: object, what: str, advice: Cal
         )
 
 
+REFERENCE_BYTES = 1_000
+"""What stands in a history for a value that is stored elsewhere takes no more."""
+
+
 async def bytes_as_sent(client: Client, value: object) -> int:
-    """Return how many bytes the value takes in a message to Temporal. Stores it when it is large, as
-    `require_sendable`.
-    """
-    return _bytes(await client.data_converter.encode([value]))
+    """Return how many bytes the value takes in a message to Temporal, without what is stored elsewhere."""
+    converter = client.data_converter
+    storage = converter.external_storage
+    sizes = [each.ByteSize() for each in await replace(converter, external_storage=None).encode([value])]
+    return sum(REFERENCE_BYTES if storage and size >= storage.payload_size_threshold else size for size in sizes)
 
 
 def _bytes(payloads: Sequence[Payload]) -> int:

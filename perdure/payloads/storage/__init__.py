@@ -1,6 +1,17 @@
 """Where values go that are too large for Temporal: a folder, S3 or Google Cloud Storage, chosen by one URL."""
 
-from .drivers import STORE_FROM_BYTES, VARIABLE, close_storage, open_storage, storage_from_environment
-from .files import FileDriver
+from .cloud import close_storage
+from .drivers import STORE_FROM_BYTES, VARIABLE, open_storage, storage_from_environment, values_of
+from .files import FileDriver, StoredValue, StoredValues
 
-__all__ = ["STORE_FROM_BYTES", "VARIABLE", "FileDriver", "close_storage", "open_storage", "storage_from_environment"]
+__all__ = [
+    "STORE_FROM_BYTES",
+    "VARIABLE",
+    "FileDriver",
+    "StoredValue",
+    "StoredValues",
+    "close_storage",
+    "open_storage",
+    "storage_from_environment",
+    "values_of",
+]

@@ -7,9 +7,12 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
+from urllib.parse import quote
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
@@ -17,7 +20,9 @@ from temporalio.converter import (
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
+    StorageDriverSelectContext,
     StorageDriverStoreContext,
+    StorageDriverWorkflowInfo,
 )
 from temporalio.exceptions import ApplicationError
 
@@ -89,30 +94,68 @@ class Elsewhere(StorageDriver):
         )
 
 
+@dataclass(frozen=True)
+class StoredValue:
+    """A value in a storage, as it was listed."""
+
+    key: str
+    """Where it is: a path below the folder, or the name of the object."""
+    digest: str
+    """The SHA-256 of its content, which every history has that refers to it."""
+    owner: str
+    """The run that it was stored for, as `StoredValues.owner` names it; "" for one that runs may share."""
+    modified: float
+    """When it was stored last, in seconds since the epoch."""
+
+
+class StoredValues(Protocol):
+    """The values of one storage, for those who remove some: what a driver has beside storing and retrieving."""
+
+    def names(self) -> Iterable[str]:
+        """Return what histories call the drivers whose values these are."""
+
+    def owner(self, workflow_id: str) -> str:
+        """Return how a run is named as an owner."""
+
+    def values(self, namespace: str, workflow_id: str | None = None) -> AsyncIterator[StoredValue]:
+        """Yield the values of one run; without an id, those of all runs of the namespace, and what runs may share."""
+
+    async def remove(self, value: StoredValue) -> bool:
+        """Remove a value, and return whether it is gone: one that was stored again since it was listed stays."""
+
+
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_OWNED = re.compile(r"[A-Za-z0-9_%~-]+/[0-9a-f]{32}")
+RUNS = "runs"
+"""The folder of the values that belong to one run each, by namespace; the others are beside it."""
 
 
 class FileDriver(StorageDriver):
     """One file for each value, named by the SHA-256 of its content, which is checked when it is read.
 
-    Equal values share a file. Nothing is ever removed: files that are older than the namespace's retention
-    period and belong to no open run may be deleted at any time.
+    What is stored for a run is in a folder of that run, which goes with it (`perdure delete`); equal values of one run
+    share a file. Values for nobody in particular, and those of older versions, are in folders of the first two digits,
+    and runs may share them: `perdure sweep` removes those that no history refers to.
     """
 
     NAME: ClassVar[str] = "perdure.files"
+    OF_RUN: ClassVar[str] = "perdure.run-files"
+    """The name for values in the folder of a run: an older version, which does not know it, leaves them alone."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = NAME) -> None:
         self.folder = folder
+        self._name = name
 
     def name(self) -> str:
-        return self.NAME
+        return self._name
 
     def type(self) -> str:
-        return self.NAME
+        return self._name
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """Write the values that are not there yet. Raises OSError."""
-        return [await asyncio.to_thread(self._store, payload.SerializeToString()) for payload in payloads]
+        owned = self._folder_of(context) if self._name == self.OF_RUN else ""
+        return [await asyncio.to_thread(self._store, payload.SerializeToString(), owned) for payload in payloads]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
@@ -123,17 +166,53 @@ class FileDriver(StorageDriver):
         """
         return [await asyncio.to_thread(self._retrieve, dict(claim.claim_data)) for claim in claims]
 
-    def _path(self, digest: str) -> Path:
-        return self.folder / digest[:2] / digest
+    def names(self) -> Iterable[str]:
+        return (self.NAME, self.OF_RUN)
 
-    def _store(self, data: bytes) -> StorageDriverClaim:
+    def owner(self, workflow_id: str) -> str:
+        return hashlib.sha256(workflow_id.encode()).hexdigest()[:32]
+
+    async def values(self, namespace: str, workflow_id: str | None = None) -> AsyncIterator[StoredValue]:
+        """Raises OSError."""
+        for value in await asyncio.to_thread(self._listed, namespace, workflow_id):
+            yield value
+
+    async def remove(self, value: StoredValue) -> bool:
+        """Raises OSError."""
+        return await asyncio.to_thread(self._remove, value)
+
+    def _folder_of(self, context: StorageDriverStoreContext) -> str:
+        target = context.target
+        if not isinstance(target, StorageDriverWorkflowInfo) or not target.id:
+            return ""
+        return f"{_segment(target.namespace)}/{self.owner(target.id)}"
+
+    def _path(self, digest: str, owned: str = "") -> Path:
+        return self.folder / RUNS / owned / digest if owned else self.folder / digest[:2] / digest
+
+    def _store(self, data: bytes, owned: str) -> StorageDriverClaim:
         digest = hashlib.sha256(data).hexdigest()
-        path = self._path(digest)
-        if not path.exists():
-            make_private_folder(self.folder)
-            make_private_folder(path.parent, is_own=True)
-            _write(path, data)
-        return StorageDriverClaim(claim_data={"sha256": digest})
+        path = self._path(digest, owned)
+        try:
+            os.utime(path)  # Whoever removes values sees that this one was stored again.
+        except (FileNotFoundError, NotADirectoryError):
+            self._write_in_folder(path, data)
+        return StorageDriverClaim(claim_data={"sha256": digest, **({"of": owned} if owned else {})})
+
+    def _write_in_folder(self, path: Path, data: bytes) -> None:
+        for tries_left in (1, 0):
+            self._make_folder(path.parent)
+            try:
+                _write(path, data)
+                return
+            except FileNotFoundError:  # Its last value was removed, and the folder with it.
+                if not tries_left:
+                    raise
+
+    def _make_folder(self, folder: Path) -> None:
+        make_private_folder(self.folder)
+        for path in (*reversed([each for each in folder.parents if self.folder in each.parents]), folder):
+            make_private_folder(path, is_own=True)
 
     def _retrieve(self, claim: dict[str, str]) -> Payload:
         try:
@@ -142,10 +221,10 @@ class FileDriver(StorageDriver):
             return LostValues.instead(error)
 
     def _read(self, claim: dict[str, str]) -> Payload:
-        digest = claim.get("sha256", "")
-        if not _DIGEST.fullmatch(digest):
+        digest, owned = claim.get("sha256", ""), claim.get("of", "")
+        if not _DIGEST.fullmatch(digest) or (owned and not _OWNED.fullmatch(owned)):
             raise lost_error(f"the reference to a stored value is not a SHA-256: {claim!r}")
-        path = self._path(digest)
+        path = self._path(digest, owned)
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -155,6 +234,57 @@ class FileDriver(StorageDriver):
             problem = "its content does not have the SHA-256 of its name"
             raise lost_error(f"the stored value {str(path)!r} is damaged: {problem}")
         return Payload.FromString(data)
+
+    def _listed(self, namespace: str, workflow_id: str | None) -> list[StoredValue]:
+        os.scandir(self.folder).close()  # Raises where the folder is missing, which would seem to be empty.
+        runs = self.folder / RUNS / _segment(namespace)
+        folders = [runs / self.owner(workflow_id)] if workflow_id else [*_folders(runs), *_folders(self.folder)]
+        return [
+            each for folder in folders for each in self._listed_in(folder, folder.name if folder.parent == runs else "")
+        ]
+
+    def _listed_in(self, folder: Path, owner: str) -> list[StoredValue]:
+        """Return what is in one folder, with what writers have left unfinished."""
+        found = []
+        for path in folder.iterdir() if folder.is_dir() else ():
+            digest = path.name[:64]
+            try:
+                modified = path.stat().st_mtime
+            except FileNotFoundError:
+                continue
+            if _DIGEST.fullmatch(digest):
+                found.append(StoredValue(str(path.relative_to(self.folder)), digest, owner, modified))
+        return found
+
+    def _remove(self, value: StoredValue) -> bool:
+        """Whoever stores the value meanwhile either finds the file, and touches it, or writes it anew."""
+        path = self.folder / value.key
+        taken = path.with_name(f"{value.digest}.{secrets.token_hex(8)}")
+        try:
+            path.rename(taken)
+        except FileNotFoundError:
+            return True
+        if taken.stat().st_mtime != value.modified:
+            taken.rename(path)
+            return False
+        taken.unlink()
+        with suppress(OSError):  # There is more in it.
+            path.parent.rmdir()
+        return True
+
+
+def is_of_run(context: StorageDriverStoreContext | StorageDriverSelectContext) -> bool:
+    """Return whether a value is stored for a workflow."""
+    return isinstance(context.target, StorageDriverWorkflowInfo) and bool(context.target.id)
+
+
+def _segment(namespace: str) -> str:
+    """Return the name of a namespace's folder."""
+    return quote(namespace, safe="").replace(".", "%2E") or "%20"
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [each for each in folder.iterdir() if each.is_dir() and each.name != RUNS] if folder.is_dir() else []
 
 
 def _write(path: Path, data: bytes) -> None:

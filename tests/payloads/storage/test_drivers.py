@@ -6,8 +6,9 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, StorageDriverSelectContext, StorageDriverWorkflowInfo
 
 from perdure.client import connect
 from perdure.errors import ConfigurationError
@@ -19,7 +20,8 @@ from perdure.worker import PerdurePlugin
 def chosen(url: str) -> object:
     storage = open_storage(url)
     assert storage.driver_selector is not None
-    return storage.driver_selector(None, None)  # type: ignore[arg-type]
+    target = StorageDriverWorkflowInfo(namespace="default", id="run")
+    return storage.driver_selector(StorageDriverSelectContext(target), Payload())
 
 
 def test_a_folder() -> None:

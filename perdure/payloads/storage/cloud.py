@@ -1,0 +1,177 @@
+"""Stores values in a bucket, by the SDK's drivers: which of their errors end a run, and which objects are whose."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote
+from weakref import WeakKeyDictionary
+
+from google.protobuf.message import DecodeError
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+from temporalio.exceptions import ApplicationError
+
+from ...errors import ConfigurationError
+from .files import LostValues, StoredValue, lost_error
+
+
+class NoSuchObjectError(Exception):
+    """An object is not in the bucket; raised by the clients of cloud storage."""
+
+
+class NotAccessibleError(Exception):
+    """This process may not read an object, or such a one can't be; raised by the clients of cloud storage."""
+
+
+FRESH_SECONDS = 600.0
+"""An object that was stored longer ago is stored again with its value: whoever removes values goes by that time."""
+_KEY = re.compile(r"v0/ns/[^/]+/(?:wt/[^/]+/wi/(?P<id>[^/]+)/ri/[^/]+/|.*/)?d/sha256/(?P<digest>[0-9a-f]{64})")
+TYPES = ("perdure.AgentRun", "perdure.Session", "null")
+"""The types of workflows under which a run's values are: messages to one do not say its type."""
+
+
+class Held(NamedTuple):
+    """An object of a bucket."""
+
+    key: str
+    modified: float
+
+
+class Bucket(Protocol):
+    """What is done with objects beside storing and retrieving them; keys are those of the SDK, without the prefix."""
+
+    def encoded(self, text: str) -> str:
+        """Return the text as a part of a key."""
+
+    def objects(self, beginning: str) -> AsyncIterator[Held]:
+        """Yield the objects whose keys begin so."""
+
+    async def delete(self, key: str) -> None:
+        """Remove one; it need not be there."""
+
+
+class CloudDriver(StorageDriver):
+    """One of the SDK's drivers, whose errors end a run only when its value is lost."""
+
+    def __init__(self, driver: StorageDriver, bucket: Bucket) -> None:
+        self._driver = driver
+        self._bucket = bucket
+
+    def name(self) -> str:
+        return self._driver.name()
+
+    def type(self) -> str:
+        return self._driver.type()
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        """Store the values. Raises what the cloud's client raises, which is retried."""
+        return await self._driver.store(context, payloads)
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """Values; one that raises when it is read (`LostValues`) in place of one that is missing or damaged.
+
+        Raises `ConfigurationError` for one that this process can't have, and `OSError` for what may pass.
+        """
+        try:
+            return await self._read(context, claims)
+        except ApplicationError as error:
+            if len(claims) == 1:
+                return [LostValues.instead(error)]
+            return [payload for claim in claims for payload in await self.retrieve(context, [claim])]
+
+    async def _read(self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]) -> list[Payload]:
+        try:
+            return await self._driver.retrieve(context, claims)
+        except (ValueError, LookupError, DecodeError) as error:  # The reference is not one of the driver's.
+            raise lost_error(str(error)) from error
+        except RuntimeError as error:
+            if isinstance(error.__cause__, NoSuchObjectError):
+                raise lost_error(f"{error}: {error.__cause__}") from error
+            if isinstance(error.__cause__, NotAccessibleError):
+                raise ConfigurationError(f"{error}: {error.__cause__}") from error
+            raise OSError(f"{error}: {error.__cause__}") from error
+
+    def names(self) -> Iterable[str]:
+        return (self.name(),)
+
+    def owner(self, workflow_id: str) -> str:
+        return workflow_id
+
+    async def values(self, namespace: str, workflow_id: str | None = None) -> AsyncIterator[StoredValue]:
+        """Raises what the cloud's client raises."""
+        place, encoded = f"v0/ns/{self._bucket.encoded(namespace)}/", self._bucket.encoded
+        beginnings = (
+            [f"{place}wt/{encoded(type)}/wi/{encoded(workflow_id)}/ri/" for type in TYPES] if workflow_id else [place]
+        )
+        for beginning in beginnings:
+            async for held in self._bucket.objects(beginning):
+                if found := _KEY.fullmatch(held.key):
+                    yield StoredValue(held.key, found["digest"], unquote(found["id"] or ""), held.modified)
+
+    async def remove(self, value: StoredValue) -> bool:
+        """Raises what the cloud's client raises."""
+        await self._bucket.delete(value.key)
+        return True
+
+
+MAY_PASS = frozenset({408, 425, 429})
+"""HTTP's statuses below 500 after which the same request may succeed."""
+
+
+def is_final(status: int) -> bool:
+    """Return whether the same request would have the same answer."""
+    return 400 <= status < 500 and status not in MAY_PASS
+
+
+_opened: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[tuple[Any, AsyncExitStack]]]]
+_opened = WeakKeyDictionary()
+
+
+async def client_of(kind: str, open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> Any:
+    """Return the running event loop's client of that kind, opened at the first call and shared by all that follow.
+
+    Raises what opening it raises; the next call then tries again.
+    """
+    clients = _opened.setdefault(asyncio.get_running_loop(), {})
+    if kind not in clients:
+        # In a context of its own: the client is no part of the call that needs it first.
+        clients[kind] = asyncio.get_running_loop().create_task(_open(open_client), context=contextvars.Context())
+    opening = clients[kind]
+    try:
+        client, _ = await asyncio.shield(opening)
+    except BaseException:
+        if opening.done():
+            clients.pop(kind, None)
+        raise
+    return client
+
+
+async def close_storage() -> None:
+    """Close the clients that the running event loop has opened; the next use opens a new one."""
+    for opening in _opened.pop(asyncio.get_running_loop(), {}).values():
+        _, resources = await opening
+        await resources.aclose()
+
+
+async def _open(open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> tuple[Any, AsyncExitStack]:
+    resources = AsyncExitStack()
+    return await resources.enter_async_context(open_client()), resources
+
+
+def is_fresh(modified: datetime) -> bool:
+    """Return whether an object need not be stored again with its value."""
+    return time.time() - modified.timestamp() < FRESH_SECONDS
