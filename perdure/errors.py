@@ -13,6 +13,7 @@ Exception
 ├── RunNotFound                       there is no run of that id, or it has ended where only an open one will do
 ├── GoOnError                         a held run was not let go on; `kind` says why
 ├── CompletionError                   a tool call was not finished with a token; `kind` says why
+├── DeletionError                     a run, a session or a schedule was not deleted; `kind` says why
 ├── UnknownCallError (LookupError)    the run has no result of such a tool call
 ├── SessionError                      a session did not take a message; `kind` says why
 └── RunError                          a run ended without a result
@@ -298,6 +299,18 @@ class CompletionError(Exception):
     `kind` says why: `unknown` token, or what is none; `completed` before in another way, as the text says; `ended`
     without being finished; `early`, before its tool has returned; `too_large` result; `unconfirmed` by any worker;
     `unreadable`, or `crowded` by what else has come.
+    """
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class DeletionError(Exception):
+    """Something was not deleted, or not all of it; the next try goes on where this one stopped.
+
+    `kind` says why: `open`: it is under way; `forking`: a fork has to load its conversation from there yet; `storage`:
+    values are where this process can't look; `slow`: it has not ended after it was terminated; `other`: it is no run.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:

@@ -60,6 +60,11 @@ GROUPS = {
         Entry("cancel", "control", "Cancel a run, or many."),
         Entry("pause", "pause", "Keep runs from making a further model or tool call."),
         Entry("go-on", "go_on", "Let a held run go on, or many."),
+        Entry(
+            "delete",
+            "delete",
+            "Delete runs and sessions for good, with the runs that they called, and what they alone have in storage.",
+        ),
     ),
     "Write agents": (
         Entry("validate", "validate", "Check an agent's file without calling anything."),
@@ -77,6 +82,9 @@ GROUPS = {
         Entry("setup", "services", "Register what runs are found by (search attributes) in the server's namespace."),
         Entry("doctor", "doctor.doctor", "Examine the server, its workers and its open runs, and say what to type."),
         Entry("check", "check", "Say which open runs and sessions could not go on with other tools."),
+        Entry("sweep", "sweep", "Remove from the storage what no run refers to any more."),
+        Entry("backup", "backup", "Copy the embedded server's database to a file, while it runs or not."),
+        Entry("restore", "backup", "Put a copy in the place of the embedded server's database, which must not run."),
         Entry("codec-server", "encryption", "Serve what the Temporal UI and CLI need to show payloads, until Ctrl-C."),
         Entry("encryption-key", "encryption", "Print a new key for PERDURE_ENCRYPTION_KEY."),
     ),

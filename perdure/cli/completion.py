@@ -142,7 +142,7 @@ class Filters:
             ("--closed-before", "CloseTime", "<", self.closed_before),
         ):
             if age is not None:
-                yield f"{attribute} {operator} '{_moment(option, age).isoformat()}'"
+                yield f"{attribute} {operator} '{moment_of(option, age).isoformat()}'"
         if self.where:
             yield f"({self.where})"
 
@@ -170,7 +170,7 @@ def query_problem(message: str, filters: Filters) -> Failure | UsageProblem:
     )
 
 
-def _moment(option: str, age: str) -> datetime:
+def moment_of(option: str, age: str) -> datetime:
     """Return a time before now, such as `2h`, or one that is given."""
     found = _AGE.fullmatch(age.strip().lower())
     if found and found[2] in _UNITS:

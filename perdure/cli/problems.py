@@ -10,6 +10,7 @@ from ..errors import (
     ApprovalError,
     CompletionError,
     ConfigurationError,
+    DeletionError,
     GoOnError,
     InvokerError,
     LoadError,
@@ -57,6 +58,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     SessionError: FAILED,
     GoOnError: FAILED,
     CompletionError: FAILED,
+    DeletionError: FAILED,
 }
 
 

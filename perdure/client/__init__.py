@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # What type checkers read; at runtime the table below says the same.
+    from ..errors import DeletionError as DeletionError
     from ..errors import SessionError as SessionError
     from ..events import RunEvent as RunEvent
     from ..options import RunOptions as RunOptions
@@ -17,19 +18,25 @@ if TYPE_CHECKING:
     from .brakes import release_runs as release_runs
     from .completing import complete_call as complete_call
     from .connection import connect as connect
+    from .deletion import Deletion as Deletion
+    from .deletion import TenantDeletion as TenantDeletion
+    from .deletion import delete_run as delete_run
+    from .deletion import delete_tenant as delete_tenant
     from .handle import RunHandle as RunHandle
     from .reading.actions import RunActions as RunActions
     from .runs import get_run as get_run
     from .runs import start_run as start_run
     from .sessions.session import Session as Session
     from .sessions.session import session as session
+    from .sweeping import Sweep as Sweep
+    from .sweeping import sweep_storage as sweep_storage
 else:
     from .._lazy import lazy_names
 
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "..errors": "SessionError",
+            "..errors": "DeletionError SessionError",
             "..events": "RunEvent",
             "..options": "RunOptions",
             "..protocol.outcome": "RunResult RunStatus",
@@ -37,9 +44,11 @@ else:
             ".brakes": "brakes_in_force pause_runs release_runs",
             ".completing": "complete_call",
             ".connection": "connect",
+            ".deletion": "Deletion TenantDeletion delete_run delete_tenant",
             ".handle": "RunHandle",
             ".reading.actions": "RunActions",
             ".runs": "get_run start_run",
             ".sessions.session": "Session session",
+            ".sweeping": "Sweep sweep_storage",
         },
     )

@@ -1,52 +1,306 @@
-"""Has the server remove what it keeps of a run or a session, with the runs that those have called."""
+"""Deletes runs, sessions and schedules, with what they alone have in storage (`perdure docs deletion`)."""
 
 from __future__ import annotations
 
-from temporalio.api.common.v1 import WorkflowExecution
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionKey
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client
+from temporalio.client import (
+    Client,
+    ScheduleActionStartWorkflow,
+    WorkflowExecution,
+    WorkflowExecutionStatus,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..errors import RunNotFound
-from ..history.chain import Chain
-from ..protocol.search_attributes import quote
-from .sessions.reading import Reader
+from ..errors import DeletionError
+from ..history.link import not_a_run, read_input
+from ..history.references import HistoryReferences, read_references
+from ..payloads.converter import with_converter
+from ..payloads.storage import FileDriver
+from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
+from ..protocol.search_attributes import ORIGIN, SESSION, TENANT, keyword, quote
+from .family import OWN, SCHEDULED, Family, described, first_run_id
+from .own_values import Chain, OwnValues, schedule_of
 
-Found = dict[tuple[str, str], None]
-"""Workflow id and run id, in order."""
+KINDS = (SESSION_WORKFLOW, WORKFLOW)
+"""The types of workflows that are deleted for themselves; a session takes its turns with it."""
+AT_ONCE = 20
+"""So many runs are deleted at the same time."""
+WAIT_SECONDS = 120.0
+"""A server deletes the history of a run that has ended just now a minute later."""
+ENDING_SECONDS = 10.0
+SCHEDULER = "temporal-sys-scheduler:"
+"""How the id of the workflow begins by which the server keeps a schedule."""
 
 
-async def delete_run(client: Client, id: str) -> set[str]:
-    """Have the server remove the run and those that it has called; the run ids of all of them.
+class Left(BaseModel):
+    """Something that still has texts of what was deleted."""
 
-    What is under way is terminated. The server takes its time for the rest. Raises `RPCError`.
+    what: Literal["caller", "session", "fork", "shared_values"]
+    """The run that has called it, its session, a fork of it; values that other runs may share (`perdure sweep`)."""
+    id: str
+
+
+class Deletion(BaseModel):
+    """What was deleted, and what was not."""
+
+    id: str
+    runs: list[str] = []
+    """Runs, sessions and schedules that were deleted: the one of the id, and those that it has begun."""
+    histories: int = 0
+    """How many histories the server deletes; one that has ended just now a minute later."""
+    values: int = 0
+    """How many values were removed from the storage."""
+    left: list[Left] = []
+
+    def add(self, other: Deletion) -> None:
+        """Add what was deleted with it."""
+        self.runs += other.runs
+        self.histories += other.histories
+        self.values += other.values
+        self.left += [each for each in other.left if each not in self.left and each.id not in self.runs]
+
+
+class Target(NamedTuple):
+    """Something that is to be deleted."""
+
+    id: str
+    run_id: str | None = None
+    """A link of the run that is meant; None for all runs that have had the id."""
+
+
+async def delete_run(client: Client, id: str, *, force: bool = False) -> Deletion:
+    """Delete the run or session of that id, the runs that it has called, and what they alone have in storage.
+
+    `schedule:NAME` is a schedule, with the runs that it has started. What was deleted in part, because something
+    failed, is completed by the next call; where nothing is left, `runs` is empty. `force` ends what is under way.
+
+    Raises `DeletionError`, also for a run that is under way, and what reaching the server and the storage raises.
     """
-    return await _delete(client, id, {(id, link.run_id): None async for link in Chain(client, id).links()})
+    return await Deletions(client, force=force, going=[id]).delete(Target(id))
 
 
 async def delete_session(client: Client, id: str) -> set[str]:
-    """Do the same with a session, its runs and the runs that those have called. Raises `RPCError`."""
-    found: Found = {}
-    try:
-        async for link in Reader(client, id).links():
-            found[id, link.run_id] = None
-            found.update({(turn.run_id, turn.first_run_id): None for turn in link.turns})
-    except RunNotFound:
-        return set()
-    return await _delete(client, id, found)
+    """Delete a run or a session with what it has begun, under way or not; return the run ids of all their links.
+
+    Raises as `delete_run` does.
+    """
+    deletions = Deletions(client, force=True, going=[id])
+    await deletions.delete(Target(id))
+    return set(deletions.requested)
 
 
-async def _delete(client: Client, id: str, found: Found) -> set[str]:
-    """Delete the workflow of that id first, so that it begins no others."""
-    async for each in client.list_workflows(f"RootWorkflowId = {quote(id)}"):
-        if each.root_id == id:  # What is deleted is gone: this does not rely on the query alone.
-            found[each.id, each.run_id] = None
-    for workflow_id, run_id in sorted(found, key=lambda key: key[0] != id):
-        execution = WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
-        request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
+class TenantDeletion(BaseModel):
+    """What was deleted of a tenant."""
+
+    deleted: list[Deletion] = []
+    failed: dict[str, str] = {}
+    """Run, session or schedule → why it is still there, or a part of it."""
+
+
+async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> TenantDeletion:
+    """Delete everything of a tenant, as `delete_run` does it with each run, session and schedule; several at a time.
+
+    One that can't be deleted keeps no other from it. Raises `RPCError` where they can't be listed.
+    """
+    report, targets = TenantDeletion(), await tenant_targets(client, tenant)
+    deletions, left = Deletions(client, force=force, going=[target.id for target in targets]), iter(targets)
+
+    async def work() -> None:
+        for target in left:
+            try:
+                report.deleted.append(await deletions.delete(target))
+            except Exception as error:  # The report has each.
+                report.failed[target.id] = str(error) or type(error).__name__
+
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+    return report
+
+
+async def tenant_targets(client: Client, tenant: str) -> list[Target]:
+    """Return everything of a tenant: its schedules, its sessions, its runs, in the order in which they are deleted."""
+    of_tenant = f"{TENANT.name} = {quote(tenant)} AND ExecutionStatus != 'ContinuedAsNew'"
+    queries = [f"WorkflowType = '{type}' AND {of_tenant}" for type in KINDS]
+    schedules = [Target(SCHEDULED + name) async for name in schedules_of(client, tenant)]
+    return [*schedules, *await find_targets(client, queries)]
+
+
+async def find_targets(client: Client, queries: Iterable[str]) -> list[Target]:
+    """Return what the server's lists find. Raises `RPCError`."""
+    return [Target(run.id, run.run_id) for query in queries async for run in client.list_workflows(query)]
+
+
+async def schedules_of(client: Client, tenant: str) -> AsyncIterator[str]:
+    """Yield the names of the schedules that start runs on behalf of the tenant. Raises `RPCError`."""
+    async for entry in await client.list_schedules():
+        found = await schedule_of(client, entry.id)
+        action = found.schedule.action if found else None
+        if not isinstance(action, ScheduleActionStartWorkflow) or action.workflow != WORKFLOW:
+            continue
+        if action.typed_search_attributes.get(TENANT) == tenant:
+            yield entry.id
+
+
+class Deletions:
+    """Deletes many, each once, also where one has called another.
+
+    What a run has begun goes first, then its values, then its histories, the oldest first: whatever ends this in the
+    middle, the next try finds what is left.
+    """
+
+    def __init__(self, client: Client, *, force: bool = False, going: Iterable[str] = ()) -> None:
+        """`going` are the ids of all that is to be deleted: what only these refer to goes with them."""
+        self._client = with_converter(client)
+        self._force = force
+        self._going = set(going)
+        self._gone: set[tuple[str, str]] = set()
+        self.requested: dict[str, str] = {}
+        """The links that the server was asked to delete: their workflows' ids by run id."""
+        self._values = OwnValues(self._client, going=self._going, requested=self.requested, force=force)
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def delete(self, target: Target) -> Deletion:
+        """Delete one. Raises as `delete_run` does."""
+        if target.id.startswith(SCHEDULED):
+            return await self._delete_schedule(target.id.removeprefix(SCHEDULED))
+        async with self._turns[target.id]:
+            self._going.add(target.id)
+            return await self._delete(target)
+
+    async def _delete(self, target: Target) -> Deletion:
+        deletion, family = Deletion(id=target.id), await Family.read(self._client, target.id)
+        own = [chain for chain in family.chains if chain[0].workflow_type in OWN]
+        if family.chains and not own and target.run_id is None:
+            raise DeletionError(not_a_run(target.id, family.chains[-1][0].workflow_type), kind="other")
+        for chain in own:
+            is_meant = target.run_id is None or target.run_id in {
+                first_run_id(chain[0]),
+                *(each.run_id for each in chain),
+            }
+            if is_meant and (target.id, first_run_id(chain[0])) not in self._gone:
+                await self._delete_chain(family, chain, deletion)
+                self._gone.add((target.id, first_run_id(chain[0])))
+        if not family.chains:
+            for child in family.begun:
+                deletion.add(await self.delete(Target(child.id, child.run_id)))
+            deletion.values += await self._values.remove(family, (), HistoryReferences())
+        return deletion
+
+    async def _delete_chain(self, family: Family, chain: Chain, into: Deletion) -> None:
+        if chain[-1].status == WorkflowExecutionStatus.RUNNING:
+            family, chain = await self._end(family.id, chain)
+        found = HistoryReferences()
+        for link in chain:
+            await read_references(self._client, link.id, link.run_id, into=found)
+        self._values.require_reachable(family.id, found)
+        await self._require_loaded(family)
+        begun = {
+            child.id: child.run_id for child in family.begun if child.parent_run_id in {each.run_id for each in chain}
+        }
+        for id, run_id in {**begun, **found.children}.items():
+            into.add(await self.delete(Target(id, run_id)))
+        into.values += await self._values.remove(family, chain, found)
+        for link in chain:
+            await self._remove_history(link.id, link.run_id)
+        if self._force:  # What a worker was about to do has been stored meanwhile.
+            into.values += await self._values.remove(family, chain, found)
+        into.histories += len(chain)
+        into.runs.append(family.id)
+        into.left += await self._left(family, chain, found)
+
+    async def _end(self, id: str, chain: Chain) -> tuple[Family, Chain]:
+        """End what is under way, which may go on in a new link meanwhile; return it as it is then."""
+        if not self._force:
+            how = "end it first (perdure cancel), or delete it under way (--force, force=True)"
+            what = "session" if chain[-1].workflow_type == SESSION_WORKFLOW else "run"
+            raise DeletionError(f"the {what} {id!r} is under way: {how}", kind="open")
+        origin, deadline = first_run_id(chain[0]), time.monotonic() + ENDING_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                await self._client.get_workflow_handle(id, first_execution_run_id=origin).terminate(
+                    reason="it is deleted (perdure delete)"
+                )
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+            family = await Family.read(self._client, id)
+            ended = next((each for each in family.chains if first_run_id(each[0]) == origin), ())
+            if not ended or ended[-1].status != WorkflowExecutionStatus.RUNNING:
+                return family, ended
+        raise DeletionError(f"the run {id!r} has not ended {ENDING_SECONDS:g} s after it was terminated", kind="slow")
+
+    async def _require_loaded(self, family: Family) -> None:
+        """Raises `DeletionError` while a fork that stays has still to load its conversation from here."""
+        staying = [fork for fork in family.forks if fork.id not in self._going and not self._force]
+        for fork in staying:
+            if fork.status == WorkflowExecutionStatus.RUNNING and await self._is_loading(fork, family.id):
+                raise DeletionError(
+                    f"the run {fork.id!r}, a fork of {family.id!r}, has not loaded its conversation from there yet: it "
+                    "needs a worker; then try again",
+                    kind="forking",
+                )
+
+    async def _is_loading(self, fork: WorkflowExecution, id: str) -> bool:
+        input = await read_input(self._client, fork.id, fork.run_id)
+        if input.carried or not input.beginning or input.beginning.workflow_id != id:
+            return False
+        return (await read_references(self._client, fork.id, fork.run_id)).pieces < len(input.beginning.ends)
+
+    async def _left(self, family: Family, chain: Chain, found: HistoryReferences) -> list[Left]:
+        left = [Left(what="fork", id=fork.id) for fork in family.forks if fork.id not in self._going]
+        if (parent := await self._values.staying_parent(chain)) is not None:
+            is_turn = chain[0].typed_search_attributes.get(SESSION) == parent.id
+            left.append(Left(what="session" if is_turn else "caller", id=parent.id))
+        if FileDriver.NAME in found.drivers:
+            left.append(Left(what="shared_values", id=family.id))
+        return left
+
+    async def _remove_history(self, id: str, run_id: str) -> None:
+        """Have the server delete one link, which it does by itself from here on."""
+        key = ExecutionKey(workflow_id=id, run_id=run_id)
+        request = DeleteWorkflowExecutionRequest(namespace=self._client.namespace, workflow_execution=key)
         try:
-            await client.workflow_service.delete_workflow_execution(request)
+            await self._client.workflow_service.delete_workflow_execution(request)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-    return {run_id for _, run_id in found}
+        self.requested[run_id] = id
+
+    async def pending(self, seconds: float = 0.0) -> int:
+        """Return how many histories the server has still to delete, after waiting so long for it at most."""
+        deadline, pause, left = time.monotonic() + seconds, 0.05, dict(self.requested)
+        while True:
+            for run_id, id in list(left.items()):
+                if await described(self._client, id, run_id) is not None:
+                    break
+                del left[run_id]
+            if not left or time.monotonic() > deadline:
+                return len(left)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+    async def _delete_schedule(self, name: str) -> Deletion:
+        deletion = Deletion(id=SCHEDULED + name)
+        self._going.add(SCHEDULED + name)
+        if await schedule_of(self._client, name) is not None:
+            await self._client.get_schedule_handle(name).delete()
+            deletion.runs.append(SCHEDULED + name)
+        query = f"{ORIGIN.name} = {quote(keyword(SCHEDULED + name))} AND ExecutionStatus != 'ContinuedAsNew'"
+        targets = await find_targets(self._client, [query])
+        self._going |= {target.id for target in targets}
+        for target in targets:
+            deletion.add(await self.delete(target))
+        family = await Family.read(self._client, name)
+        deletion.values += await self._values.remove(family, (), HistoryReferences())
+        query = f"WorkflowId = {quote(SCHEDULER + name)} AND TemporalNamespaceDivision = 'TemporalScheduler'"
+        for history in await find_targets(self._client, [query]):
+            await self._remove_history(history.id, history.run_id or "")
+            deletion.histories += 1
+        return deletion

@@ -12,6 +12,7 @@ from ..errors import (
     ApprovalError,
     CompletionError,
     ConfigurationError,
+    DeletionError,
     PayloadTooLargeError,
     RunError,
     RunNotFound,
@@ -81,6 +82,8 @@ def problem_of(error: Exception) -> HttpProblem | None:
             return HttpProblem(_COMPLETION_STATUS.get(kind, 409), f"call_{kind}", str(error))
         case SessionError():
             return HttpProblem(_SESSION_STATUS.get(error.kind, 409), f"session_{error.kind}", str(error))
+        case DeletionError():
+            return HttpProblem(409, f"deletion_{error.kind}", str(error))
         case PayloadTooLargeError():
             return HttpProblem(413, "too_large", str(error))
         case RunError():

@@ -49,8 +49,9 @@ POLL_SECONDS = 5.0
 SHORT_POLLS = f'matching.longPollExpirationInterval="{POLL_SECONDS:g}s"'
 """Dynamic configuration: how often a worker asks for tasks anew, which is all that tells of one that has ended."""
 
-_SQLITE = ("journal_mode=wal", "synchronous=1")
-"""A commit survives the end of the process, as it does by default; a power cut may undo the last ones."""
+_SQLITE = ("journal_mode=wal", "synchronous=1", "secure_delete=1")
+"""A commit survives the end of the process, as it does by default; a power cut may undo the last ones. What is deleted
+is overwritten."""
 
 
 def dynamic_config(*settings: str) -> list[str]:

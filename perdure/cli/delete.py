@@ -1,0 +1,142 @@
+"""`perdure delete`: remove runs, sessions and schedules for good."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, Target, find_targets, schedules_of
+from ..client.embedded.backup import forget_deleted
+from ..client.family import SCHEDULED
+from ..text import count_of
+from . import run_options as options
+from .command import execute, use_command_class
+from .completion import Filters, run_ids
+from .console import say
+from .filters import ManyCommand, query_explained
+from .many import RunSelection, for_each, require_yes, selection_of, show_dry_run, show_report
+from .problems import UsageProblem
+from .server_connection import ServerConnection, connect_to_server
+
+UNREACHED = (
+    "Logs, traces, exports, backups, archived histories, other namespaces and the providers of models are not reached: "
+    "perdure docs deletion"
+)
+_WORDS = {
+    "caller": "has called {0}, and has what it was told and its answer",
+    "session": "is the session of {0}, and has its conversation",
+    "fork": "is a fork of {0}, and has its conversation",
+    "shared_values": "has values that runs may share: perdure sweep removes those that no run refers to",
+}
+
+
+@use_command_class(ManyCommand)
+def delete(
+    context: typer.Context,
+    id: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Runs, sessions, or schedule:NAME.", autocompletion=run_ids),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="End what is under way, and delete it, too.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until the server has deleted histories: two minutes at most.")
+    ] = True,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without being asked.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Delete runs and sessions for good, with the runs that they called, and what they alone have in storage.
+
+    With --tenant alone, the tenant's schedules, too. What was deleted in part is completed by the same command.
+    """
+    execute(_delete(selection_of(context, id or []), force=force, wait=wait, yes=yes, as_json=as_json))
+
+
+async def _delete(selection: RunSelection, *, force: bool, wait: bool, yes: bool, as_json: bool) -> int:
+    async with connect_to_server() as server:
+        targets = await _targets(server, selection)
+        if selection.dry_run:
+            return show_dry_run("delete", list(targets), as_json)
+        if targets and not yes:
+            await require_yes(f"Delete {_told(targets)} for good?", "delete")
+        deletions, deleted = Deletions(server.client, force=force, going=targets), list[Deletion]()
+
+        async def remove(id: str) -> None:
+            deleted.extend([await deletions.delete(target) for target in targets[id]])
+
+        first = [id for id in targets if id.startswith(SCHEDULED)]  # They begin no further runs then.
+        report = await for_each(first, remove)
+        rest = await for_each([id for id in targets if id not in first], remove)
+        report.done += rest.done
+        report.failed += rest.failed
+        pending = await _wait(deletions, wait)
+        if server.embedded:
+            forget_deleted(server.embedded.folder)
+        told = {**_say_what(deleted, targets), "pending": pending}
+        code = show_report("delete", "Deleted", report, as_json, **told, unreached=UNREACHED)
+        if report.done:
+            say(UNREACHED, "faint")
+        return code
+
+
+async def _wait(deletions: Deletions, wait: bool) -> int:
+    """Return how many histories the server has still to delete, and say so."""
+    pending = await deletions.pending()
+    if pending and wait:
+        say("The server deletes histories of runs that have ended just now a minute later; waiting", "faint")
+        pending = await deletions.pending(WAIT_SECONDS)
+    if pending:
+        say(f"The server has still to delete {pending:,} histories, and does so by itself", "strong")
+    return pending
+
+
+async def _targets(server: ServerConnection, selection: RunSelection) -> dict[str, list[Target]]:
+    """Return what is meant, by ids. Raises `UsageProblem` for more than the command line takes."""
+    if selection.ids:
+        return {id: [Target(id)] for id in selection.ids}
+    filters, tenant = selection.filters, selection.filters.tenant
+    found: list[Target] = []
+    if tenant is not None and filters == Filters(tenant=tenant):
+        found += [Target(SCHEDULED + name) async for name in schedules_of(server.client, tenant)]
+    with query_explained(filters):
+        found += await find_targets(server.client, [replace(filters, workflow=type).query() for type in KINDS])
+    if selection.at_most is not None and len(found) > selection.at_most:
+        expected = f"expected at most {selection.at_most:,} (--at-most)"
+        raise UsageProblem(
+            f"the filters find {count_of(len(found), 'run')}, sessions and schedules included, {expected}"
+        )
+    targets: dict[str, list[Target]] = {}
+    for target in found:
+        targets.setdefault(target.id, []).append(target)
+    return targets
+
+
+def _told(targets: dict[str, list[Target]]) -> str:
+    shown = list(targets)
+    return shown[0] if len(shown) == 1 else count_of(len(shown), "run")
+
+
+def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[Target]]) -> dict[str, Any]:
+    """Say what there was, and what is left; return it as JSON."""
+    histories, values = sum(each.histories for each in deleted), sum(each.values for each in deleted)
+    gone = {id for each in deleted for id in each.runs}
+    if nothing := [each.id for each in deleted if not each.runs and each.id not in gone and not each.values]:
+        say(f"There was nothing (any more) of {', '.join(nothing[:5])}{' …' if len(nothing) > 5 else ''}", "strong")
+    left = [(each, of.id) for of in deleted for each in of.left if each.id not in gone or each.what == "shared_values"]
+    for each, of in left[:20]:
+        say(f"{each.id} {_WORDS[each.what].format(of)}", "strong")
+    if len(left) > 20:
+        say(f"and {len(left) - 20:,} more, which --json has", "strong")
+    if histories or values:
+        kinds = Counter({"called runs and turns": len(gone - set(targets))})
+        more = f", {kinds['called runs and turns']:,} runs that they had begun" if gone - set(targets) else ""
+        say(f"{histories:,} histories and {values:,} stored values are gone{more}", "faint")
+    return {
+        "runs": sorted(gone),
+        "histories": histories,
+        "values": values,
+        "left": [{"id": each.id, "what": each.what, "of": of} for each, of in left],
+    }

@@ -1,0 +1,128 @@
+"""Copies of the embedded server's database: made while it runs, checked, and put in its place while it does not."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import closing, suppress
+from pathlib import Path
+
+from ...errors import ConfigurationError
+from ...private_files import make_private_folder
+from .state import FileLock, database_of
+
+MAGIC = b"SQLite format 3\0"
+TABLES = frozenset({"executions", "history_node", "history_tree", "namespaces", "cluster_metadata_info"})
+"""Some of those that Temporal's database has."""
+SECONDS = 10.0
+
+
+def back_up(folder: Path, target: Path) -> int:
+    """Write a copy of the folder's database, as it is at one moment, to a file; return its size in bytes.
+
+    The server may run. The file is its owner's alone, and there is all of it or none. Raises `ConfigurationError` for a
+    folder without a database, a file that is there, and one that can't be written.
+    """
+    database = database_of(folder)
+    if not database.exists():
+        raise ConfigurationError(
+            f"{str(database)!r} does not exist: expected the folder of an embedded server (--data-dir)"
+        )
+    if target.exists():
+        raise ConfigurationError(f"{str(target)!r} is there already: expected the name of a new file")
+    written = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        os.close(os.open(written, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        _copy(database, written)
+        require_database(written)
+        os.link(written, target)
+        return target.stat().st_size
+    except OSError as error:
+        raise ConfigurationError(f"{str(target)!r} can't be written: {error.strerror or error}") from error
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Raises `ConfigurationError` for what SQLite says."""
+    import sqlite3
+
+    try:
+        with (
+            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=SECONDS)) as database,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            database.backup(copy)
+            copy.execute("PRAGMA journal_mode=delete")  # One file, without others that belong to it.
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"{str(source)!r} can't be copied to {str(target)!r}: {error}") from error
+
+
+def require_database(file: Path) -> None:
+    """Raises `ConfigurationError` for a file that is not a whole database of a Temporal server."""
+    import sqlite3
+
+    expected = "expected a file that `perdure backup` has written"
+    try:
+        with file.open("rb") as opened:
+            if opened.read(len(MAGIC)) != MAGIC:
+                raise ConfigurationError(f"{str(file)!r} is not a database: {expected}")
+    except OSError as error:
+        raise ConfigurationError(f"{str(file)!r} can't be read ({error.strerror}): {expected}") from error
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            problems = [text for (text,) in database.execute("PRAGMA integrity_check(5)") if text != "ok"]
+            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"{str(file)!r} is damaged: {error}; {expected}") from error
+    if problems:
+        raise ConfigurationError(f"{str(file)!r} is damaged: {'; '.join(problems)}; {expected}")
+    if missing := TABLES - tables:
+        raise ConfigurationError(
+            f"{str(file)!r} is no database of Temporal (no table {sorted(missing)[0]}); {expected}"
+        )
+
+
+def restored(folder: Path, source: Path) -> Path | None:
+    """Put a copy in the place of the folder's database, and return where that is now; None where there was none.
+
+    Raises `ConfigurationError` while the server runs or somebody uses it, and for a file that is no such copy.
+    """
+    require_database(source)
+    make_private_folder(folder, is_own=True)
+    locks = [FileLock(folder / name) for name in ("start.lock", "users.lock", "server.lock")]
+    try:
+        for lock in locks:
+            if not lock.try_acquire("exclusive", sign=False):
+                raise ConfigurationError(
+                    f"the embedded server of {str(folder)!r} is in use: end the perdure processes that use it "
+                    "(`perdure dev`, `server`, workers, watchers), then restore"
+                )
+        return _replace_database(database_of(folder), source)
+    finally:
+        for lock in locks:
+            lock.release()
+
+
+def _replace_database(database: Path, source: Path) -> Path | None:
+    """The new one is complete before the old one moves, which takes its journal with it."""
+    written = database.with_name(f"{database.name}.new")
+    written.unlink(missing_ok=True)
+    os.close(os.open(written, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    _copy(source, written)
+    require_database(written)
+    aside = database.with_name(f"{database.name}.before-{secrets.token_hex(4)}")
+    was_there = database.exists()
+    for ending in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            database.with_name(database.name + ending).rename(aside.with_name(aside.name + ending))
+    written.rename(database)
+    return aside if was_there else None
+
+
+def forget_deleted(folder: Path) -> None:
+    """Let the journal of the folder's database be written anew: what was deleted is in it. The server may run."""
+    import sqlite3
+
+    with suppress(sqlite3.Error), closing(sqlite3.connect(database_of(folder), timeout=1.0)) as opened:
+        opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")

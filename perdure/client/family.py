@@ -1,0 +1,108 @@
+"""What the server knows of one id: the runs that have had it, and those that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..history.link import read_start
+from ..history.references import OWN
+from ..protocol.search_attributes import ORIGIN, keyword, quote
+
+SCHEDULED = "schedule:"
+"""How the origin of a run begins that a schedule has started; its name follows."""
+
+
+@dataclass
+class Family:
+    """The runs of one id, and those that belong to them."""
+
+    id: str
+    chains: list[list[WorkflowExecutionDescription]] = field(default_factory=list)
+    """The runs that have had the id, each as its links that are kept, the oldest first."""
+    begun: list[WorkflowExecution] = field(default_factory=list)
+    """Links of runs that they have called, or of turns."""
+    forks: list[WorkflowExecution] = field(default_factory=list)
+    scheduled: list[WorkflowExecution] = field(default_factory=list)
+    """Those that a schedule of this name has started."""
+
+    @property
+    def executions(self) -> list[tuple[str, str]]:
+        """All links that have the id."""
+        return [(link.id, link.run_id) for chain in self.chains for link in chain]
+
+    @classmethod
+    async def read(cls, client: Client, id: str) -> Family:
+        """Ask the server. Raises `RPCError`."""
+        family, found = cls(id), dict[str, WorkflowExecutionDescription]()
+        await _follow_back(client, id, None, found)
+        for each in await _listed(client, id):
+            if each.id == id:
+                await _follow_back(client, id, each.run_id, found)
+            elif each.workflow_type in OWN:
+                family._place(each)
+        chains: dict[str, list[WorkflowExecutionDescription]] = {}
+        for link in sorted(found.values(), key=lambda link: link.start_time):
+            chains.setdefault(first_run_id(link), []).append(link)
+        family.chains = list(chains.values())
+        return family
+
+    def _place(self, other: WorkflowExecution) -> None:
+        if other.parent_id == self.id:
+            self.begun.append(other)
+        elif other.typed_search_attributes.get(ORIGIN) == keyword(SCHEDULED + self.id):
+            self.scheduled.append(other)
+        else:
+            self.forks.append(other)
+
+
+def first_run_id(link: WorkflowExecutionDescription) -> str:
+    """Return the run id of the first link of its run, which may be gone."""
+    return link.raw_description.workflow_execution_info.first_run_id or link.run_id
+
+
+async def described(client: Client, id: str, run_id: str | None) -> WorkflowExecutionDescription | None:
+    """Return what the server says of a link, or of the latest one of the id; None where there is none."""
+    try:
+        return await client.get_workflow_handle(id, run_id=run_id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return None
+
+
+async def _follow_back(
+    client: Client, id: str, run_id: str | None, found: dict[str, WorkflowExecutionDescription]
+) -> None:
+    """Add a link to those that were found, and the ones before it."""
+    while run_id is None or run_id not in found:
+        link = await described(client, id, run_id)
+        if link is None or link.run_id in found:
+            return
+        found[link.run_id] = link
+        if first_run_id(link) == link.run_id:
+            return
+        try:
+            run_id = (await read_start(client, id, link.run_id)).continued_execution_run_id
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return
+        if not run_id:
+            return
+
+
+async def _listed(client: Client, id: str) -> Sequence[WorkflowExecution]:
+    """Return the links of the id, and those that it is the origin of, as far as the server's lists have them."""
+    same = f"WorkflowId = {quote(id)}"
+    origins = f"{quote(keyword(id))}, {quote(keyword(SCHEDULED + id))}"
+    try:
+        return [each async for each in client.list_workflows(f"{same} OR {ORIGIN.name} IN ({origins})")]
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        # The namespace does not know the attribute.
+        return [each async for each in client.list_workflows(f"{same} OR ParentWorkflowId = {quote(id)}")]

@@ -1,0 +1,96 @@
+"""The values that were stored for one run: which of them nothing refers to that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+
+from temporalio.client import Client, ScheduleDescription, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..errors import DeletionError
+from ..history.references import HistoryReferences, read_references
+from ..payloads.storage import values_of
+from .family import SCHEDULED, Family, described
+
+Chain = Sequence[WorkflowExecutionDescription]
+
+
+class OwnValues:
+    """Removes what was stored for runs that are deleted."""
+
+    def __init__(self, client: Client, *, going: Container[str], requested: Mapping[str, str], force: bool) -> None:
+        """`going` are the ids of what is deleted, and `requested` the links that the server was asked to delete."""
+        self._client = client
+        self._values = values_of(client.data_converter.external_storage)
+        self._going, self._requested, self._force = going, requested, force
+
+    def require_reachable(self, id: str, found: HistoryReferences) -> None:
+        """Raises `DeletionError` where values of the run are in a storage that this process can't reach."""
+        if elsewhere := found.drivers - set(self._values.names() if self._values else ()):
+            raise DeletionError(
+                f"values of the run {id!r} are stored by {', '.join(sorted(elsewhere))}, which is not the storage of "
+                "this process: set PERDURE_STORAGE to what it was where the run was started",
+                kind="storage",
+            )
+
+    async def remove(self, family: Family, chain: Chain, found: HistoryReferences) -> int:
+        """Remove what was stored for the run, but for what others refer to that stay; return how many values."""
+        if self._values is None:
+            return 0
+        try:
+            listed = [each async for each in self._values.values(self._client.namespace, family.id)]
+        except FileNotFoundError:
+            if found.drivers:
+                raise
+            return 0  # Nothing was ever stored.
+        if not listed:
+            return 0
+        # After they were listed: what a run of the same id stores from here on is stored again, and stays.
+        family = await Family.read(self._client, family.id)
+        going = {link.run_id for link in chain} | set(self._requested)
+        others = [(id, run_id) for id, run_id in family.executions if run_id not in going]
+        kept = await self._kept(family, chain, found, others)
+        removable = [
+            each for each in listed if each.digest not in kept and (not others or each.digest in found.digests)
+        ]
+        return sum([await self._values.remove(each) for each in removable])
+
+    async def _kept(
+        self,
+        family: Family,
+        chain: Chain,
+        found: HistoryReferences,
+        others: Sequence[tuple[str, str]],
+    ) -> set[str]:
+        """Return the digests in what stays: other runs of the id, its caller, its schedule, workflows of others."""
+        staying = [*others, *found.foreign.items()]
+        if (parent := await self.staying_parent(chain)) is not None:
+            staying.append((parent.id, parent.run_id))
+        staying += [(each.id, each.run_id) for each in family.scheduled if each.id not in self._going]
+        digests: set[str] = set()
+        for id, run_id in staying:
+            digests |= (await read_references(self._client, id, run_id)).digests
+        if SCHEDULED + family.id not in self._going and (schedule := await schedule_of(self._client, family.id)):
+            references = HistoryReferences()
+            references.read(schedule.raw_description.SerializeToString())
+            digests |= references.digests
+        return digests
+
+    async def staying_parent(self, chain: Chain) -> WorkflowExecutionDescription | None:
+        """Return the link that has begun the run, if it stays; None where there is none."""
+        parent = chain[0].raw_description.workflow_execution_info.parent_execution if chain else None
+        if parent is None or not parent.workflow_id or parent.run_id in self._requested:
+            return None
+        link = await described(self._client, parent.workflow_id, parent.run_id)
+        is_refused = link is not None and link.status == WorkflowExecutionStatus.RUNNING and not self._force
+        return link if is_refused or parent.workflow_id not in self._going else None
+
+
+async def schedule_of(client: Client, name: str) -> ScheduleDescription | None:
+    """Return what the server says of a schedule; None where there is none of that name."""
+    try:
+        return await client.get_schedule_handle(name).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return None

@@ -1,0 +1,84 @@
+"""Removes from the storage what no run refers to any more (`perdure docs deletion`)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+
+from pydantic import BaseModel
+from temporalio.client import Client
+
+from ..errors import ConfigurationError
+from ..history.references import HistoryReferences, read_references
+from ..payloads.converter import with_converter
+from ..payloads.storage import StoredValue, StoredValues, values_of
+
+DAY_SECONDS = 86_400.0
+HOUR_SECONDS = 3_600.0
+"""What was stored less long ago may be on its way into a history."""
+AT_ONCE = 20
+"""So many histories are read at the same time."""
+
+
+class Sweep(BaseModel):
+    """What a sweep of the storage has found."""
+
+    values: int
+    """How many values there are."""
+    removed: list[str] = []
+    """Where those were that no run refers to, or are, if nothing was to be done."""
+    histories: int = 0
+    """How many histories were read for it."""
+
+
+async def sweep_storage(
+    client: Client, *, older_than: float = DAY_SECONDS, shared: bool = False, dry_run: bool = False
+) -> Sweep:
+    """Remove the values of the client's namespace that no run, session or schedule refers to; workers may go on.
+
+    What was stored within the last `older_than` seconds stays. With `shared`, values go too that belong to no run by
+    their place: only where no other namespace or server uses the storage. With `dry_run`, nothing is removed.
+
+    Raises ValueError for less than an hour, `ConfigurationError` for a client without a storage of perdure's, and what
+    reaching the server and the storage raises.
+    """
+    if older_than < HOUR_SECONDS:
+        raise ValueError(f"older_than={older_than:g}: expected {HOUR_SECONDS:g} seconds at least")
+    client = with_converter(client)
+    values = values_of(client.data_converter.external_storage)
+    if values is None:
+        raise ConfigurationError("there is no storage to sweep: set PERDURE_STORAGE to what the workers have")
+    # First what there is, then who refers to it: what comes in between is younger than what may go.
+    listed = [value async for value in values.values(client.namespace)]
+    before = time.time() - older_than
+    candidates = [each for each in listed if each.modified < before and (each.owner or shared)]
+    executions = [(run.id, run.run_id) async for run in client.list_workflows("")] if candidates else []
+    schedules = [entry.id async for entry in await client.list_schedules()] if candidates else []
+    known = {values.owner(id) for id in (*schedules, *(id for id, _ in executions))}
+    candidates = [each for each in candidates if each.owner not in known]
+    sweep = Sweep(values=len(listed), histories=len(executions) if candidates else 0)
+    referred = await _digests(client, executions, schedules) if candidates else set[str]()
+    unused = [each for each in candidates if each.digest not in referred]
+    sweep.removed = [each.key for each in unused] if dry_run else [key async for key in _removed(values, unused)]
+    return sweep
+
+
+async def _removed(values: StoredValues, unused: Iterable[StoredValue]) -> AsyncIterator[str]:
+    for each in unused:
+        if await values.remove(each):
+            yield each.key
+
+
+async def _digests(client: Client, executions: Iterable[tuple[str, str]], schedules: Iterable[str]) -> set[str]:
+    """Return the digests of all values that histories and schedules refer to."""
+    found, left = HistoryReferences(), iter(executions)
+
+    async def work() -> None:
+        for id, run_id in left:
+            found.digests.update((await read_references(client, id, run_id)).digests)
+
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+    for name in schedules:
+        found.read((await client.get_schedule_handle(name).describe()).raw_description.SerializeToString())
+    return found.digests

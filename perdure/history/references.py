@@ -1,0 +1,74 @@
+"""What a history refers to outside itself: stored values, and workflows that it has begun."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..protocol.activities import LOAD_PIECE
+from ..protocol.names import NOTICE_WORKFLOW, SESSION_WORKFLOW, WORKFLOW
+
+OWN = (WORKFLOW, SESSION_WORKFLOW, NOTICE_WORKFLOW)
+"""The types of workflows that hold what was said in a run."""
+_DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_REFERENCE = re.compile(rb"json/external-storage-reference|ExternalStorageReference")
+_DRIVER = re.compile(rb'"driver_?[nN]ame":\s*"([^"]{1,200})"')
+
+
+@dataclass
+class HistoryReferences:
+    """What one or several histories refer to."""
+
+    digests: set[str] = field(default_factory=set)
+    """Of stored values. What only looks like the digest of one is among them."""
+    drivers: set[str] = field(default_factory=set)
+    """The names of the drivers that have stored them."""
+    children: dict[str, str] = field(default_factory=dict)
+    """The runs that were begun, and notices to webhooks, by their ids: Temporal's id of the first link."""
+    foreign: dict[str, str] = field(default_factory=dict)
+    """The same of workflows of others."""
+    pieces: int = 0
+    """How many pieces of a conversation that is elsewhere were loaded."""
+    _loads: set[int] = field(default_factory=set)
+
+    def read(self, data: bytes) -> None:
+        """Take what a message of Temporal's API refers to, as it is sent."""
+        if _REFERENCE.search(data):
+            self.digests |= {found.decode() for found in _DIGEST.findall(data)}
+            self.drivers |= {found.decode(errors="replace") for found in _DRIVER.findall(data)}
+
+    def read_event(self, event: HistoryEvent) -> None:
+        """Take what the next event of a history refers to."""
+        self.read(event.SerializeToString())
+        match event.event_type:
+            case EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+                started = event.child_workflow_execution_started_event_attributes
+                own = started.workflow_type.name in OWN
+                child = started.workflow_execution
+                (self.children if own else self.foreign)[child.workflow_id] = child.run_id
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                if event.activity_task_scheduled_event_attributes.activity_type.name == LOAD_PIECE:
+                    self._loads.add(event.event_id)
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+                completed = event.activity_task_completed_event_attributes
+                self.pieces += completed.scheduled_event_id in self._loads
+
+
+async def read_references(
+    client: Client, workflow_id: str, run_id: str, *, into: HistoryReferences | None = None
+) -> HistoryReferences:
+    """Read what one link refers to; nothing of one that is gone. Raises `RPCError`."""
+    found = HistoryReferences() if into is None else into
+    found._loads.clear()
+    try:
+        async for event in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events():
+            found.read_event(event)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+    return found

@@ -1,0 +1,69 @@
+"""`perdure delete` and `sweep`."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from perdure.agents import Agent
+from perdure.cli.completion import Filters
+from perdure.client import start_run
+
+from ..support.agents import QUESTION
+from ..support.command_line import Cli
+from ..support.waiting import wait_for
+
+
+@pytest.fixture
+async def name(client: Client) -> str:
+    """The name of an agent, and of a tenant, with two runs that no worker takes up."""
+    name = f"delete-{uuid.uuid4()}"
+    declared = Agent.model_validate({"name": name, "model": {"id": "m", "provider": "openai"}})
+    for _ in range(2):
+        await start_run(client, declared, messages=QUESTION, task_queue=name, tenant=name)
+
+    async def are_listed() -> bool:
+        return (await client.count_workflows(Filters(tenant=name).query())).count == 2
+
+    await wait_for(are_listed)
+    return name
+
+
+async def test_it_asks_refuses_what_is_under_way_and_reports(cli: Cli, name: str) -> None:
+    dry = await cli("delete", "--tenant", name, "--dry-run", "--json")
+    ids = json.loads(dry.stdout)["ids"]
+    assert (dry.code, len(ids)) == (0, 2)
+    asked = await cli("delete", "--tenant", name)
+    assert (asked.code, asked.stdout) == (2, "")
+    assert "Delete 2 runs for good? Expected --yes" in asked.stderr
+    refused = await cli("delete", "--tenant", name, "--yes", "--json")
+    report = json.loads(refused.stdout)
+    assert (refused.code, report["done"], {each["id"] for each in report["failed"]}) == (1, [], set(ids))
+    assert all("is under way: end it first (perdure cancel)" in each["error"] for each in report["failed"])
+    done = await cli("delete", *ids, "--force", "--yes", "--no-wait", "--json")
+    report = json.loads(done.stdout)
+    assert (done.code, set(report["done"]), report["histories"], report["failed"]) == (0, set(ids), 2, [])
+    assert "Logs, traces, exports, backups" in done.stderr
+
+
+async def test_what_is_not_there(cli: Cli) -> None:
+    again = await cli("delete", "no-such-run", "--yes")
+    assert (again.code, again.stdout) == (0, "")
+    assert "There was nothing (any more) of no-such-run" in again.stderr
+    many = await cli("delete", "--agent", "a", "--at-most", "1", "no-such-run")
+    assert (many.code, "exclude each other" in many.stderr) == (2, True)
+
+
+async def test_a_sweep(cli: Cli, tmp_path: Path) -> None:
+    missing = await cli("sweep")
+    assert (missing.code, "there is no storage to sweep: set PERDURE_STORAGE" in missing.stderr) == (1, True)
+    young = await cli("sweep", "--older-than", "10min")
+    assert (young.code, "expected 1h at least" in young.stderr) == (2, True)
+    storing = Cli({**cli.environment, "PERDURE_STORAGE": tmp_path.as_uri()})
+    done = await storing("sweep", "--yes", "--json")
+    assert (done.code, json.loads(done.stdout)["values"]) == (0, 0)
+    await storing.close()
