@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..client.connection import environment_names_a_server
-from ..client.embedded.backup import back_up, require_database, restored
+from ..client.embedded.backup import back_up, put_back, require_database
 from ..client.embedded.state import database_of
 from ..private_files import data_folder
 from . import run_options as options
@@ -56,7 +56,7 @@ async def _restore(file: Path, yes: bool, as_json: bool) -> None:
     await asyncio.to_thread(require_database, file)
     if not yes and database_of(folder).exists():
         await require_yes(f"Replace {database_of(folder)}?", "restore")
-    aside = await asyncio.to_thread(restored, folder, file)
+    aside = await asyncio.to_thread(put_back, folder, file)
     if as_json:
         before = str(aside) if aside else None
         answer({"action": "restore", "file": str(file), "database": str(database_of(folder)), "before": before})

@@ -171,7 +171,7 @@ def query_problem(message: str, filters: Filters) -> Failure | UsageProblem:
 
 
 def moment_of(option: str, age: str) -> datetime:
-    """Return a time before now, such as `2h`, or one that is given."""
+    """Return a time before now, such as `2h`, or one that is given. Raises `UsageProblem` for what is neither."""
     found = _AGE.fullmatch(age.strip().lower())
     if found and found[2] in _UNITS:
         return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: float(found[1])})

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, Target, find_targets, schedules_of
+from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, DeletionTarget, find_targets, schedules_of
 from ..client.embedded.backup import forget_deleted
 from ..client.family import SCHEDULED
 from ..text import count_of
@@ -93,14 +93,14 @@ async def _wait(deletions: Deletions, wait: bool) -> int:
     return pending
 
 
-async def _targets(server: ServerConnection, selection: RunSelection) -> dict[str, list[Target]]:
+async def _targets(server: ServerConnection, selection: RunSelection) -> dict[str, list[DeletionTarget]]:
     """Return what is meant, by ids. Raises `UsageProblem` for more than the command line takes."""
     if selection.ids:
-        return {id: [Target(id)] for id in selection.ids}
+        return {id: [DeletionTarget(id)] for id in selection.ids}
     filters, tenant = selection.filters, selection.filters.tenant
-    found: list[Target] = []
+    found: list[DeletionTarget] = []
     if tenant is not None and filters == Filters(tenant=tenant):
-        found += [Target(SCHEDULED + name) async for name in schedules_of(server.client, tenant)]
+        found += [DeletionTarget(SCHEDULED + name) async for name in schedules_of(server.client, tenant)]
     with query_explained(filters):
         found += await find_targets(server.client, [replace(filters, workflow=type).query() for type in KINDS])
     if selection.at_most is not None and len(found) > selection.at_most:
@@ -108,18 +108,18 @@ async def _targets(server: ServerConnection, selection: RunSelection) -> dict[st
         raise UsageProblem(
             f"the filters find {count_of(len(found), 'run')}, sessions and schedules included, {expected}"
         )
-    targets: dict[str, list[Target]] = {}
+    targets: dict[str, list[DeletionTarget]] = {}
     for target in found:
         targets.setdefault(target.id, []).append(target)
     return targets
 
 
-def _told(targets: dict[str, list[Target]]) -> str:
+def _told(targets: dict[str, list[DeletionTarget]]) -> str:
     shown = list(targets)
     return shown[0] if len(shown) == 1 else count_of(len(shown), "run")
 
 
-def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[Target]]) -> dict[str, Any]:
+def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[DeletionTarget]]) -> dict[str, Any]:
     """Say what there was, and what is left; return it as JSON."""
     histories, values = sum(each.histories for each in deleted), sum(each.values for each in deleted)
     gone = {id for each in deleted for id in each.runs}

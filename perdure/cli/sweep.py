@@ -36,10 +36,14 @@ def sweep(
 
     Workers may go on meanwhile. The storage is that of PERDURE_STORAGE, as far as this namespace uses it.
     """
+    execute(_sweep(_seconds(older_than), shared=shared, dry_run=dry_run, yes=yes, as_json=as_json))
+
+
+def _seconds(older_than: str) -> float:
     seconds = (datetime.now(UTC) - moment_of("--older-than", older_than)).total_seconds()
     if seconds < HOUR_SECONDS - 1:
         raise UsageProblem(f"--older-than {older_than!r}: expected 1h at least: a younger value may be on its way")
-    execute(_sweep(max(seconds, HOUR_SECONDS), shared=shared, dry_run=dry_run, yes=yes, as_json=as_json))
+    return max(seconds, HOUR_SECONDS)
 
 
 async def _sweep(older_than: float, *, shared: bool, dry_run: bool, yes: bool, as_json: bool) -> None:

@@ -21,12 +21,12 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..errors import DeletionError
 from ..history.link import not_a_run, read_input
-from ..history.references import HistoryReferences, read_references
+from ..history.references import OWN, HistoryReferences, read_references
 from ..payloads.converter import with_converter
 from ..payloads.storage import FileDriver
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import ORIGIN, SESSION, TENANT, keyword, quote
-from .family import OWN, SCHEDULED, Family, described, first_run_id
+from .family import SCHEDULED, Family, description_of, first_run_id
 from .own_values import Chain, OwnValues, schedule_of
 
 KINDS = (SESSION_WORKFLOW, WORKFLOW)
@@ -68,7 +68,7 @@ class Deletion(BaseModel):
         self.left += [each for each in other.left if each not in self.left and each.id not in self.runs]
 
 
-class Target(NamedTuple):
+class DeletionTarget(NamedTuple):
     """Something that is to be deleted."""
 
     id: str
@@ -84,7 +84,7 @@ async def delete_run(client: Client, id: str, *, force: bool = False) -> Deletio
 
     Raises `DeletionError`, also for a run that is under way, and what reaching the server and the storage raises.
     """
-    return await Deletions(client, force=force, going=[id]).delete(Target(id))
+    return await Deletions(client, force=force, going=[id]).delete(DeletionTarget(id))
 
 
 async def delete_session(client: Client, id: str) -> set[str]:
@@ -93,7 +93,7 @@ async def delete_session(client: Client, id: str) -> set[str]:
     Raises as `delete_run` does.
     """
     deletions = Deletions(client, force=True, going=[id])
-    await deletions.delete(Target(id))
+    await deletions.delete(DeletionTarget(id))
     return set(deletions.requested)
 
 
@@ -124,17 +124,17 @@ async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> 
     return report
 
 
-async def tenant_targets(client: Client, tenant: str) -> list[Target]:
+async def tenant_targets(client: Client, tenant: str) -> list[DeletionTarget]:
     """Return everything of a tenant: its schedules, its sessions, its runs, in the order in which they are deleted."""
     of_tenant = f"{TENANT.name} = {quote(tenant)} AND ExecutionStatus != 'ContinuedAsNew'"
     queries = [f"WorkflowType = '{type}' AND {of_tenant}" for type in KINDS]
-    schedules = [Target(SCHEDULED + name) async for name in schedules_of(client, tenant)]
+    schedules = [DeletionTarget(SCHEDULED + name) async for name in schedules_of(client, tenant)]
     return [*schedules, *await find_targets(client, queries)]
 
 
-async def find_targets(client: Client, queries: Iterable[str]) -> list[Target]:
+async def find_targets(client: Client, queries: Iterable[str]) -> list[DeletionTarget]:
     """Return what the server's lists find. Raises `RPCError`."""
-    return [Target(run.id, run.run_id) for query in queries async for run in client.list_workflows(query)]
+    return [DeletionTarget(run.id, run.run_id) for query in queries async for run in client.list_workflows(query)]
 
 
 async def schedules_of(client: Client, tenant: str) -> AsyncIterator[str]:
@@ -166,7 +166,7 @@ class Deletions:
         self._values = OwnValues(self._client, going=self._going, requested=self.requested, force=force)
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def delete(self, target: Target) -> Deletion:
+    async def delete(self, target: DeletionTarget) -> Deletion:
         """Delete one. Raises as `delete_run` does."""
         if target.id.startswith(SCHEDULED):
             return await self._delete_schedule(target.id.removeprefix(SCHEDULED))
@@ -174,7 +174,7 @@ class Deletions:
             self._going.add(target.id)
             return await self._delete(target)
 
-    async def _delete(self, target: Target) -> Deletion:
+    async def _delete(self, target: DeletionTarget) -> Deletion:
         deletion, family = Deletion(id=target.id), await Family.read(self._client, target.id)
         own = [chain for chain in family.chains if chain[0].workflow_type in OWN]
         if family.chains and not own and target.run_id is None:
@@ -189,7 +189,7 @@ class Deletions:
                 self._gone.add((target.id, first_run_id(chain[0])))
         if not family.chains:
             for child in family.begun:
-                deletion.add(await self.delete(Target(child.id, child.run_id)))
+                deletion.add(await self.delete(DeletionTarget(child.id, child.run_id)))
             deletion.values += await self._values.remove(family, (), HistoryReferences())
         return deletion
 
@@ -205,7 +205,7 @@ class Deletions:
             child.id: child.run_id for child in family.begun if child.parent_run_id in {each.run_id for each in chain}
         }
         for id, run_id in {**begun, **found.children}.items():
-            into.add(await self.delete(Target(id, run_id)))
+            into.add(await self.delete(DeletionTarget(id, run_id)))
         into.values += await self._values.remove(family, chain, found)
         for link in chain:
             await self._remove_history(link.id, link.run_id)
@@ -278,7 +278,7 @@ class Deletions:
         deadline, pause, left = time.monotonic() + seconds, 0.05, dict(self.requested)
         while True:
             for run_id, id in list(left.items()):
-                if await described(self._client, id, run_id) is not None:
+                if await description_of(self._client, id, run_id) is not None:
                     break
                 del left[run_id]
             if not left or time.monotonic() > deadline:

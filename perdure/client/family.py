@@ -39,7 +39,7 @@ class Family:
         """Ask the server. Raises `RPCError`."""
         family, found = cls(id), dict[str, WorkflowExecutionDescription]()
         await _follow_back(client, id, None, found)
-        for each in await _listed(client, id):
+        for each in await _list_links(client, id):
             if each.id == id:
                 await _follow_back(client, id, each.run_id, found)
             elif each.workflow_type in OWN:
@@ -64,7 +64,7 @@ def first_run_id(link: WorkflowExecutionDescription) -> str:
     return link.raw_description.workflow_execution_info.first_run_id or link.run_id
 
 
-async def described(client: Client, id: str, run_id: str | None) -> WorkflowExecutionDescription | None:
+async def description_of(client: Client, id: str, run_id: str | None) -> WorkflowExecutionDescription | None:
     """Return what the server says of a link, or of the latest one of the id; None where there is none."""
     try:
         return await client.get_workflow_handle(id, run_id=run_id).describe()
@@ -79,7 +79,7 @@ async def _follow_back(
 ) -> None:
     """Add a link to those that were found, and the ones before it."""
     while run_id is None or run_id not in found:
-        link = await described(client, id, run_id)
+        link = await description_of(client, id, run_id)
         if link is None or link.run_id in found:
             return
         found[link.run_id] = link
@@ -95,7 +95,7 @@ async def _follow_back(
             return
 
 
-async def _listed(client: Client, id: str) -> Sequence[WorkflowExecution]:
+async def _list_links(client: Client, id: str) -> Sequence[WorkflowExecution]:
     """Return the links of the id, and those that it is the origin of, as far as the server's lists have them."""
     same = f"WorkflowId = {quote(id)}"
     origins = f"{quote(keyword(id))}, {quote(keyword(SCHEDULED + id))}"

@@ -10,7 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..errors import DeletionError
 from ..history.references import HistoryReferences, read_references
 from ..payloads.storage import values_of
-from .family import SCHEDULED, Family, described
+from .family import SCHEDULED, Family, description_of
 
 Chain = Sequence[WorkflowExecutionDescription]
 
@@ -49,13 +49,13 @@ class OwnValues:
         family = await Family.read(self._client, family.id)
         going = {link.run_id for link in chain} | set(self._requested)
         others = [(id, run_id) for id, run_id in family.executions if run_id not in going]
-        kept = await self._kept(family, chain, found, others)
+        kept = await self._staying_digests(family, chain, found, others)
         removable = [
             each for each in listed if each.digest not in kept and (not others or each.digest in found.digests)
         ]
         return sum([await self._values.remove(each) for each in removable])
 
-    async def _kept(
+    async def _staying_digests(
         self,
         family: Family,
         chain: Chain,
@@ -81,7 +81,7 @@ class OwnValues:
         parent = chain[0].raw_description.workflow_execution_info.parent_execution if chain else None
         if parent is None or not parent.workflow_id or parent.run_id in self._requested:
             return None
-        link = await described(self._client, parent.workflow_id, parent.run_id)
+        link = await description_of(self._client, parent.workflow_id, parent.run_id)
         is_refused = link is not None and link.status == WorkflowExecutionStatus.RUNNING and not self._force
         return link if is_refused or parent.workflow_id not in self._going else None
 

@@ -60,11 +60,11 @@ async def sweep_storage(
     sweep = Sweep(values=len(listed), histories=len(executions) if candidates else 0)
     referred = await _digests(client, executions, schedules) if candidates else set[str]()
     unused = [each for each in candidates if each.digest not in referred]
-    sweep.removed = [each.key for each in unused] if dry_run else [key async for key in _removed(values, unused)]
+    sweep.removed = [each.key for each in unused] if dry_run else [key async for key in _remove_each(values, unused)]
     return sweep
 
 
-async def _removed(values: StoredValues, unused: Iterable[StoredValue]) -> AsyncIterator[str]:
+async def _remove_each(values: StoredValues, unused: Iterable[StoredValue]) -> AsyncIterator[str]:
     for each in unused:
         if await values.remove(each):
             yield each.key

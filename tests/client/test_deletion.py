@@ -20,7 +20,7 @@ from temporalio.service import RPCError
 
 from perdure.agents import Agent
 from perdure.client import RunHandle, delete_run, delete_tenant, get_run, session, start_run, sweep_storage
-from perdure.client.deletion import Deletions, Target
+from perdure.client.deletion import Deletions, DeletionTarget
 from perdure.client.embedded.backup import forget_deleted
 from perdure.client.schedules import create_schedule, list_schedules, run_schedule
 from perdure.errors import DeletionError, RunNotFound, SessionError
@@ -275,7 +275,7 @@ async def test_of_an_id_that_was_used_twice_one_run_goes(stage: Stage, scripted:
             return (await stage.client.count_workflows(f"WorkflowId = '{id}'")).count == 2
 
         await wait_for(are_listed)
-        deleted = await Deletions(stage.client, going=[id]).delete(Target(id, run_id))
+        deleted = await Deletions(stage.client, going=[id]).delete(DeletionTarget(id, run_id))
         assert (deleted.histories, deleted.values) == (1, 1)
         assert (await get_run(stage.client, id).tool_result("drawn")).text == noise("two")
     assert (await delete_run(stage.client, id)).values == 1

@@ -83,7 +83,7 @@ def require_database(file: Path) -> None:
         )
 
 
-def restored(folder: Path, source: Path) -> Path | None:
+def put_back(folder: Path, source: Path) -> Path | None:
     """Put a copy in the place of the folder's database, and return where that is now; None where there was none.
 
     Raises `ConfigurationError` while the server runs or somebody uses it, and for a file that is no such copy.

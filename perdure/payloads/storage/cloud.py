@@ -42,7 +42,7 @@ TYPES = ("perdure.AgentRun", "perdure.Session", "null")
 """The types of workflows under which a run's values are: messages to one do not say its type."""
 
 
-class Held(NamedTuple):
+class BucketObject(NamedTuple):
     """An object of a bucket."""
 
     key: str
@@ -52,10 +52,10 @@ class Held(NamedTuple):
 class Bucket(Protocol):
     """What is done with objects beside storing and retrieving them; keys are those of the SDK, without the prefix."""
 
-    def encoded(self, text: str) -> str:
+    def key_part(self, text: str) -> str:
         """Return the text as a part of a key."""
 
-    def objects(self, beginning: str) -> AsyncIterator[Held]:
+    def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
         """Yield the objects whose keys begin so."""
 
     async def delete(self, key: str) -> None:
@@ -113,9 +113,9 @@ class CloudDriver(StorageDriver):
 
     async def values(self, namespace: str, workflow_id: str | None = None) -> AsyncIterator[StoredValue]:
         """Raises what the cloud's client raises."""
-        place, encoded = f"v0/ns/{self._bucket.encoded(namespace)}/", self._bucket.encoded
+        place, key_part = f"v0/ns/{self._bucket.key_part(namespace)}/", self._bucket.key_part
         beginnings = (
-            [f"{place}wt/{encoded(type)}/wi/{encoded(workflow_id)}/ri/" for type in TYPES] if workflow_id else [place]
+            [f"{place}wt/{key_part(type)}/wi/{key_part(workflow_id)}/ri/" for type in TYPES] if workflow_id else [place]
         )
         for beginning in beginnings:
             async for held in self._bucket.objects(beginning):

@@ -174,7 +174,7 @@ class FileDriver(StorageDriver):
 
     async def values(self, namespace: str, workflow_id: str | None = None) -> AsyncIterator[StoredValue]:
         """Raises OSError."""
-        for value in await asyncio.to_thread(self._listed, namespace, workflow_id):
+        for value in await asyncio.to_thread(self._list_values, namespace, workflow_id):
             yield value
 
     async def remove(self, value: StoredValue) -> bool:
@@ -235,15 +235,17 @@ class FileDriver(StorageDriver):
             raise lost_error(f"the stored value {str(path)!r} is damaged: {problem}")
         return Payload.FromString(data)
 
-    def _listed(self, namespace: str, workflow_id: str | None) -> list[StoredValue]:
+    def _list_values(self, namespace: str, workflow_id: str | None) -> list[StoredValue]:
         os.scandir(self.folder).close()  # Raises where the folder is missing, which would seem to be empty.
         runs = self.folder / RUNS / _segment(namespace)
         folders = [runs / self.owner(workflow_id)] if workflow_id else [*_folders(runs), *_folders(self.folder)]
         return [
-            each for folder in folders for each in self._listed_in(folder, folder.name if folder.parent == runs else "")
+            each
+            for folder in folders
+            for each in self._list_folder(folder, folder.name if folder.parent == runs else "")
         ]
 
-    def _listed_in(self, folder: Path, owner: str) -> list[StoredValue]:
+    def _list_folder(self, folder: Path, owner: str) -> list[StoredValue]:
         """Return what is in one folder, with what writers have left unfinished."""
         found = []
         for path in folder.iterdir() if folder.is_dir() else ():

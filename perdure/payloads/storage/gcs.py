@@ -12,7 +12,7 @@ from urllib.parse import quote
 from temporalio.contrib.gcp.gcsdriver import GCSStorageDriver, GCSStorageDriverClient
 
 from ...errors import ConfigurationError
-from .cloud import CloudDriver, Held, NoSuchObjectError, NotAccessibleError, client_of, is_final, is_fresh
+from .cloud import BucketObject, CloudDriver, NoSuchObjectError, NotAccessibleError, client_of, is_final, is_fresh
 
 _UNSAFE = frozenset('#[]*?:"<>|/%')
 
@@ -36,13 +36,13 @@ class _Client(GCSStorageDriverClient):
     def __init__(self, prefix: str, bucket: str) -> None:
         self._prefix, self._bucket = prefix, bucket
 
-    def encoded(self, text: str) -> str:
+    def key_part(self, text: str) -> str:
         """As the SDK's driver does it."""
         if text in (".", ".."):
             return text.replace(".", "%2E")
         return "".join(quote(each, safe="") if each in _UNSAFE or _is_control(each) else each for each in text)
 
-    async def objects(self, beginning: str) -> AsyncIterator[Held]:
+    async def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
         storage = await client_of("gcs", _gcs_client)
         page: dict[str, Any] = {"nextPageToken": ""}
         while (token := page.get("nextPageToken")) is not None:
@@ -50,7 +50,7 @@ class _Client(GCSStorageDriverClient):
             page = await storage.list_objects(self._bucket, params={"prefix": self._prefix + beginning, **more})
             for item in page.get("items", []):
                 modified = datetime.fromisoformat(item["updated"]).timestamp()
-                yield Held(item["name"].removeprefix(self._prefix), modified)
+                yield BucketObject(item["name"].removeprefix(self._prefix), modified)
 
     async def delete(self, key: str) -> None:
         from aiohttp import ClientResponseError

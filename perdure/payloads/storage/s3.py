@@ -11,7 +11,7 @@ from urllib.parse import quote
 from temporalio.contrib.aws.s3driver import S3StorageDriver, S3StorageDriverClient
 
 from ...errors import ConfigurationError
-from .cloud import CloudDriver, Held, NoSuchObjectError, NotAccessibleError, client_of, is_final, is_fresh
+from .cloud import BucketObject, CloudDriver, NoSuchObjectError, NotAccessibleError, client_of, is_final, is_fresh
 
 _GONE = frozenset({"NoSuchKey", "404"})
 
@@ -33,16 +33,16 @@ class _Client(S3StorageDriverClient):
     def __init__(self, prefix: str, bucket: str) -> None:
         self._prefix, self._bucket = prefix, bucket
 
-    def encoded(self, text: str) -> str:
+    def key_part(self, text: str) -> str:
         """As the SDK's driver does it."""
         return quote(text, safe="!*'()").replace("~", "%7E")
 
-    async def objects(self, beginning: str) -> AsyncIterator[Held]:
+    async def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
         client = await client_of("s3", _s3_client)
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix + beginning)
         async for page in pages:
             for item in page.get("Contents", []):
-                yield Held(item["Key"].removeprefix(self._prefix), item["LastModified"].timestamp())
+                yield BucketObject(item["Key"].removeprefix(self._prefix), item["LastModified"].timestamp())
 
     async def delete(self, key: str) -> None:
         await (await client_of("s3", _s3_client)).delete_object(Bucket=self._bucket, Key=self._prefix + key)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.client.embedded.backup import back_up, restored
+from perdure.client.embedded.backup import back_up, put_back
 from perdure.client.embedded.server import LocalServer
 from perdure.client.embedded.state import database_of
 from perdure.errors import ConfigurationError
@@ -69,5 +69,5 @@ def test_what_is_no_copy_is_not_put_back(tmp_path: Path) -> None:
         Path(__file__): "is not a database",
     }.items():
         with pytest.raises(ConfigurationError, match=problem):
-            restored(tmp_path / "folder", file)
+            put_back(tmp_path / "folder", file)
     assert not (tmp_path / "folder").exists()
