@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, DeletionTarget, find_targets, schedules_of
+from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, DeletionTarget, find_targets
 from ..client.embedded.backup import forget_deleted
 from ..client.family import SCHEDULED
+from ..client.own_values import schedules_of
 from ..text import count_of
 from . import run_options as options
 from .command import execute, use_command_class

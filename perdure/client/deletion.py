@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel
@@ -13,7 +13,6 @@ from temporalio.api.common.v1 import WorkflowExecution as ExecutionKey
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import (
     Client,
-    ScheduleActionStartWorkflow,
     WorkflowExecution,
     WorkflowExecutionStatus,
 )
@@ -27,7 +26,7 @@ from ..payloads.storage import FileDriver
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import ORIGIN, SESSION, TENANT, keyword, quote
 from .family import SCHEDULED, Family, description_of, first_run_id
-from .own_values import Chain, OwnValues, schedule_of
+from .own_values import Chain, OwnValues, schedule_of, schedules_of
 
 KINDS = (SESSION_WORKFLOW, WORKFLOW)
 """The types of workflows that are deleted for themselves; a session takes its turns with it."""
@@ -135,17 +134,6 @@ async def tenant_targets(client: Client, tenant: str) -> list[DeletionTarget]:
 async def find_targets(client: Client, queries: Iterable[str]) -> list[DeletionTarget]:
     """Return what the server's lists find. Raises `RPCError`."""
     return [DeletionTarget(run.id, run.run_id) for query in queries async for run in client.list_workflows(query)]
-
-
-async def schedules_of(client: Client, tenant: str) -> AsyncIterator[str]:
-    """Yield the names of the schedules that start runs on behalf of the tenant. Raises `RPCError`."""
-    async for entry in await client.list_schedules():
-        found = await schedule_of(client, entry.id)
-        action = found.schedule.action if found else None
-        if not isinstance(action, ScheduleActionStartWorkflow) or action.workflow != WORKFLOW:
-            continue
-        if action.typed_search_attributes.get(TENANT) == tenant:
-            yield entry.id
 
 
 class Deletions:

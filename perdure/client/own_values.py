@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 
-from temporalio.client import Client, ScheduleDescription, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import (
+    Client,
+    ScheduleActionStartWorkflow,
+    ScheduleDescription,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..errors import DeletionError
 from ..history.references import HistoryReferences, read_references
 from ..payloads.storage import values_of
+from ..protocol.names import WORKFLOW
+from ..protocol.search_attributes import TENANT
 from .family import SCHEDULED, Family, description_of
 
 Chain = Sequence[WorkflowExecutionDescription]
@@ -94,3 +102,14 @@ async def schedule_of(client: Client, name: str) -> ScheduleDescription | None:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         return None
+
+
+async def schedules_of(client: Client, tenant: str) -> AsyncIterator[str]:
+    """Yield the names of the schedules that start runs on behalf of the tenant. Raises `RPCError`."""
+    async for entry in await client.list_schedules():
+        found = await schedule_of(client, entry.id)
+        action = found.schedule.action if found else None
+        if not isinstance(action, ScheduleActionStartWorkflow) or action.workflow != WORKFLOW:
+            continue
+        if action.typed_search_attributes.get(TENANT) == tenant:
+            yield entry.id
