@@ -32,6 +32,7 @@ try:
     from ..gateway.gateway import Gateway, OfferedAgent, offers_of
     from ..gateway.identity import Authenticator, Function, OpenId, OpenIdSettings, TokenFile
     from ..gateway.limits import USUAL_LIMITS, Limits
+    from ..gateway.sse import STREAM_SECONDS
     from ..payloads.codec_server.app import serve as serve_app
 except ImportError as error:
     raise ConfigurationError(
@@ -95,6 +96,9 @@ def serve(
     cancel_tasks: Annotated[
         bool, typer.Option("--cancel-tasks", help="Let tasks/cancel of an MCP client cancel a run without a reason.")
     ] = False,
+    stream_seconds: Annotated[
+        float, typer.Option(min=1, metavar="SECONDS", help="How long streams last that can be gone on with.")
+    ] = STREAM_SECONDS,
     stream_after: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, help="Stream a text that may precede tool calls, from N characters on."),
@@ -131,6 +135,7 @@ def serve(
         "answers_tasks": answer_tasks,
         "cancels_tasks": cancel_tasks,
         "stream_after": stream_after,
+        "stream_seconds": stream_seconds,
         "webhooks": options.run_options({"webhooks": webhook or ()}).webhooks,
     }
     say_mocks(honoured=mock)

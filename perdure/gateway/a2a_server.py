@@ -59,6 +59,7 @@ from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text
 from .identity import Identity, identity_of
 from .operations import json_rpc_refusal
 from .problems import HttpProblem, problem_of
+from .sse import until_cut
 
 logger = get_logger("perdure.gateway")
 
@@ -249,17 +250,20 @@ class _Handler(RequestHandler):
                     return
 
     async def _updates(self, found: FoundRun) -> AsyncGenerator[Any, None]:
-        """Yield the task, then what becomes of it, until it has ended or waits for a person."""
+        """Yield the task, then what becomes of it, until it has ended or waits for a person, or would be cut."""
         yield await self._task(found)
         text = AnswerText(held_back_characters(self._offer.agent, self._gateway.stream_after, is_checked=False))
         has_begun = False
-        async with aclosing(self._gateway.stream(found)) as events:
+        async with aclosing(until_cut(self._gateway.stream(found), self._gateway.stream_seconds)) as events:
             async for event in events:
+                if event is None:
+                    yield _still_working(found)
+                    return
                 if more := text.more(event):
                     yield _piece(found, more, is_first=not has_begun)
                     has_begun = True
                 if (status := await self._status_after(found, event)) is not None:
-                    yield TaskStatusUpdateEvent(task_id=found.id, context_id=conoutput_text(found.id), status=status)
+                    yield TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
                     return
 
     async def _status_after(self, found: FoundRun, event: RunEvent) -> TaskStatus | None:
@@ -275,7 +279,7 @@ class _Handler(RequestHandler):
         return _failure_status(found, f"{event.data['kind']}: {event.data['message']}")
 
     async def _task(self, found: FoundRun) -> Task:
-        task = Task(id=found.id, context_id=conoutput_text(found.id))
+        task = Task(id=found.id, context_id=context_of(found.id))
         if not found.has_ended:
             pending = (await found.handle.status()).pending_approvals
             working = TaskStatus(state=TaskState.TASK_STATE_WORKING)
@@ -293,7 +297,7 @@ class _Handler(RequestHandler):
         return task
 
 
-def conoutput_text(run_id: str) -> str:
+def context_of(run_id: str) -> str:
     """Return the session of a run; a run of none is its own context."""
     session, slash, turn = run_id.rpartition("/")
     return session if slash and turn.isdecimal() else run_id
@@ -302,12 +306,18 @@ def conoutput_text(run_id: str) -> str:
 def _piece(found: FoundRun, text: str, *, is_first: bool) -> TaskArtifactUpdateEvent:
     artifact = new_text_artifact(ANSWER, text, artifact_id=ANSWER)
     return TaskArtifactUpdateEvent(
-        task_id=found.id, context_id=conoutput_text(found.id), artifact=artifact, append=not is_first
+        task_id=found.id, context_id=context_of(found.id), artifact=artifact, append=not is_first
     )
 
 
+def _still_working(found: FoundRun) -> TaskStatusUpdateEvent:
+    told = _agent_message(found, "The stream ends here, the task goes on: SubscribeToTask, or GetTask.")
+    status = TaskStatus(state=TaskState.TASK_STATE_WORKING, message=told)
+    return TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
+
+
 def _agent_message(found: FoundRun, text: str) -> Message:
-    return new_text_message(text, context_id=conoutput_text(found.id), task_id=found.id, role=Role.ROLE_AGENT)
+    return new_text_message(text, context_id=context_of(found.id), task_id=found.id, role=Role.ROLE_AGENT)
 
 
 def _failure_status(found: FoundRun, text: str) -> TaskStatus:

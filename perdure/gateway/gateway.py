@@ -32,6 +32,7 @@ from ..vouching import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
 from .identity import Authenticator, Identity, identity_of
 from .problems import HttpProblem
+from .sse import STREAM_SECONDS
 from .watching import Watching
 
 MEMO = "gateway"
@@ -110,6 +111,8 @@ class Gateway:
     """Whether `tasks/cancel` of an MCP client cancels the run also without a reason: some send it when they end."""
     stream_after: int | None = None
     """From how many characters on a text is streamed that may precede tool calls (§9.3); None for not at all."""
+    stream_seconds: float = STREAM_SECONDS
+    """After so long streams that can be gone on with end by themselves, and say how."""
     webhooks: Sequence[Webhook] = ()
     """Who is told what becomes of the runs that are started here, beside those that the agents' files name."""
     watching: Watching = field(default_factory=Watching)

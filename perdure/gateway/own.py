@@ -183,7 +183,7 @@ async def show_events(call: HttpCall[EventsQuery]) -> Response:
         past = await found.handle.events(after, children=call.query.children)
         return JSONResponse([as_changes(each) for each in past])
     events = call.gateway.stream(found, after, children=call.query.children)
-    return Resumable(events, after, _ends).answer()
+    return Resumable(events, after, _ends, call.gateway.stream_seconds).answer()
 
 
 def _ends(event: RunEvent) -> bool:
@@ -313,7 +313,7 @@ async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
     await session.status()
     after = call.request.headers.get("last-event-id") or call.query.after
     events = cast(AsyncGenerator[RunEvent, None], session.stream(after))
-    return Resumable(events, after, lambda event: False).answer()
+    return Resumable(events, after, lambda event: False, call.gateway.stream_seconds).answer()
 
 
 async def close_session(call: HttpCall) -> Nothing:

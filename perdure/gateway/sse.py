@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, suppress
+from typing import TypeVar
 
 from cachetools import LRUCache
 from starlette.responses import Response, StreamingResponse
@@ -14,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from ..events import RunEvent, as_changes
 from .problems import problem_of
 
+T = TypeVar("T")
 KEEPALIVE_SECONDS = 15.0
 """After so long without an event a comment is sent: proxies cut what is silent for a minute."""
 STREAM_SECONDS = 280.0
@@ -64,6 +66,24 @@ async def with_keepalives(
             yield ahead.take() + farewell()
     finally:
         await ahead.close()
+
+
+async def until_cut(events: AsyncGenerator[T, None], seconds: float) -> AsyncGenerator[T | None, None]:
+    """Yield the events; after so many seconds None, which is the last. The events are closed then."""
+    end = asyncio.get_running_loop().time() + seconds
+    async with aclosing(events):
+        while True:
+            try:
+                async with asyncio.timeout_at(end) as timer:
+                    event = await anext(events)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                if not timer.expired():
+                    raise
+                yield None
+                return
+            yield event
 
 
 class _Ahead:
@@ -140,14 +160,17 @@ def _event_frame(event: RunEvent) -> bytes:
 class Resumable:
     """A stream of events whose frames have positions as ids. It ends after the run, or says where to go on."""
 
-    def __init__(self, events: AsyncGenerator[RunEvent, None], after: str, is_end: Callable[[RunEvent], bool]) -> None:
+    def __init__(
+        self, events: AsyncGenerator[RunEvent, None], after: str, is_end: Callable[[RunEvent], bool], seconds: float
+    ) -> None:
         self._events = events
         self._position = after
         self._is_end = is_end
+        self._seconds = seconds
 
     def answer(self) -> Response:
         """Return the answer that sends it."""
-        return event_stream(with_keepalives(self._frames(), seconds=STREAM_SECONDS, farewell=self._farewell))
+        return event_stream(with_keepalives(self._frames(), seconds=self._seconds, farewell=self._farewell))
 
     async def _frames(self) -> AsyncGenerator[bytes, None]:
         try:

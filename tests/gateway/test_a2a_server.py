@@ -75,6 +75,22 @@ async def test_a_message_is_a_task_whose_text_is_streamed(scripted: Scripted, se
     assert len(model.requests) == 2
 
 
+async def test_a_stream_ends_before_a_proxy_cuts_it_and_says_how_to_go_on(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
+    agent = scripted_agent(scripted([says(TEXT, delay=2.0)]))
+    async with serve_agents(agent, stream_seconds=0.4) as served, client_of(served) as client:
+        seen = await send(client, said("Hi"))
+        cut = seen[-1].status_update.status
+        assert (cut.state, get_message_text(cut.message)[:20]) == (TaskState.TASK_STATE_WORKING, "The stream ends here")
+        again = [each async for each in client.subscribe(SubscribeToTaskRequest(id=seen[0].task.id))]
+        assert again[0].task.id == seen[0].task.id
+        assert again[-1].status_update.status.state == TaskState.TASK_STATE_WORKING
+        await served.gateway.client.get_workflow_handle(seen[0].task.id).result()
+        whole = await client.get_task(GetTaskRequest(id=seen[0].task.id))
+    assert get_artifact_text(whole.artifacts[0]) == TEXT
+
+
 async def test_what_waits_is_decided_in_the_task(scripted: Scripted, serve_agents: Serve) -> None:
     agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY])
     async with serve_agents(agent, tools={"pay": pay}) as served, client_of(served) as client:
