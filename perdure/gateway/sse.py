@@ -72,18 +72,23 @@ async def until_cut(events: AsyncGenerator[T, None], seconds: float) -> AsyncGen
     """Yield the events; after so many seconds None, which is the last. The events are closed then."""
     end = asyncio.get_running_loop().time() + seconds
     async with aclosing(events):
-        while True:
-            try:
-                async with asyncio.timeout_at(end) as timer:
-                    event = await anext(events)
-            except StopAsyncIteration:
+        while found := await _next(events, end):
+            yield found[0]
+            if found[0] is None:
                 return
-            except TimeoutError:
-                if not timer.expired():
-                    raise
-                yield None
-                return
-            yield event
+
+
+async def _next(events: AsyncGenerator[T, None], end: float) -> list[T | None]:
+    """Return the next event, None once the time is `end`; nothing after the last."""
+    try:
+        async with asyncio.timeout_at(end) as timer:
+            return [await anext(events)]
+    except StopAsyncIteration:
+        return []
+    except TimeoutError:
+        if not timer.expired():
+            raise
+        return [None]
 
 
 class _Ahead:
