@@ -262,7 +262,11 @@ class Gateway:
         if offer is None:
             raise HttpProblem(404, "not_found", f"There is no session {id!r}")
         new = scoped_id(identity, id)
-        if await self._description(new) is not None:
+        described = await self._description(new)
+        # It may have begun since it was looked for, by another request of the same client.
+        if described is not None and not (
+            described.workflow_type == SESSION_WORKFLOW and may_reach(identity, described)
+        ):
             raise HttpProblem(409, "id_in_use", f"The id {id!r} is not free: give the session another one")
         return self._session(identity, new, offer, about)
 
