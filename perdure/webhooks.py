@@ -16,7 +16,7 @@ SECRET = "PERDURE_WEBHOOK_SECRET"
 MAX_WEBHOOKS = 10
 """Of one run."""
 MAX_URL_CHARS = 2000
-_PLAIN_URL = re.compile(r"https?://[^\s/?#@\\]+([/?#][^\s\\]*)?", re.IGNORECASE)
+_PLAIN_URL = re.compile(r"^[hH][tT][tT][pP][sS]?://[^\s/?#@\\]+([/?#][^\s\\]*)?$")
 """Without a user or a password; the worker reads it again when it sends."""
 
 
@@ -76,6 +76,31 @@ def distinct_webhooks(*lists: Iterable[Webhook]) -> list[Webhook]:
     return found
 
 
+PUSHED = {
+    "run.waiting": "TASK_STATE_INPUT_REQUIRED",
+    "run.done": "TASK_STATE_COMPLETED",
+    "run.failed": "TASK_STATE_FAILED",
+    "run.cancelled": "TASK_STATE_CANCELED",
+}
+"""What A2A clients are told, by A2A's names for the state of the task."""
+
+
+class PushTarget(Exchanged):
+    """Whom an A2A client has told of one run (a push notification config)."""
+
+    id: str = Field(min_length=1, max_length=200)
+    url: str = Field(max_length=MAX_URL_CHARS, pattern=_PLAIN_URL.pattern)
+    sealed: str = Field(default="", exclude_if=lambda sealed: not sealed)
+    """Token and credentials that go along, which only those can read who have the workers' key (`call_secrets`)."""
+
+
+class PushChange(Exchanged):
+    """Adds such a target to a run or, by its id alone, removes it: the argument of the signal `push`."""
+
+    target: PushTarget | None = None
+    removed: str = ""
+
+
 class NoticeInput(Exchanged):
     """One notice, and who is told: the argument of the workflow `perdure.Notice`."""
 
@@ -85,6 +110,7 @@ class NoticeInput(Exchanged):
     time: float
     """When it happened, in seconds since the epoch."""
     data: JsonObject
-    webhooks: list[Webhook]
+    webhooks: list[Webhook] = []
+    push: list[PushTarget] = Field(default=[], exclude_if=lambda targets: not targets)
     first_pause: float = 5.0
     """Seconds after the first attempt; each further pause is four times as long, up to six hours."""

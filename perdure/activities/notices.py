@@ -24,8 +24,9 @@ from ..options import RunOptions
 from ..protocol.names import NOTICE_WORKFLOW, NOTIFY, SEND_NOTICE
 from ..redaction import get_logger
 from ..text import one_line
-from ..webhooks import NoticeInput, Webhook
+from ..webhooks import PUSHED, NoticeInput, PushTarget, Webhook
 from ..worker_limits import Origin, WorkerLimits, is_listed, is_private, refused_url, server_in
+from .call_secrets import unseal
 from .heartbeat import heartbeats
 
 VARIABLE = "PERDURE_WEBHOOKS"
@@ -88,30 +89,31 @@ class Notifier:
             await self._send(input)
 
     async def _send(self, input: NoticeInput) -> None:
-        (webhook,) = input.webhooks
-        server = server_in(webhook.url)
+        receivers: list[Webhook | PushTarget] = [*input.webhooks, *input.push]
+        [receiver] = receivers
+        server = server_in(receiver.url)
         if server is None:
-            raise _not_taken(f"{webhook.url!r} is no plain URL")
-        body = notice_body(input)
-        headers = {
-            "content-type": "application/json",
-            "user-agent": f"perdure/{__version__}",
-            **signed_headers(input.id, body, webhook.secret),
-        }
-        status = await _post(webhook.url, server, body, headers, await self._address(webhook, server))
+            raise _not_taken(f"{receiver.url!r} is no plain URL")
+        if isinstance(receiver, PushTarget):
+            body, proof = push_body(input), push_headers(receiver)
+        else:
+            body = notice_body(input)
+            proof = signed_headers(input.id, body, receiver.secret)
+        headers = {"content-type": "application/json", "user-agent": f"perdure/{__version__}", **proof}
+        status = await _post(receiver.url, server, body, headers, await self._address(receiver.url, server))
         if status == GONE:
             _log.info("webhook %s wants no notices any more: %s is not sent again", server, input.id)
         elif not 200 <= status < 300:
             raise _not_taken(f"{server} has answered with the status {status}, expected 2xx")
 
-    async def _address(self, webhook: Webhook, server: Origin) -> str | None:
+    async def _address(self, url: str, server: Origin) -> str | None:
         """Return the address to connect to; None for one that the owner has named, whatever that leads to.
 
         Raises as `send` does, for an address that this worker may not call.
         """
-        if webhook.url in [each.url for each in webhooks_of_worker()]:
+        if url in [each.url for each in webhooks_of_worker()]:
             return None
-        if refused := refused_url(self._limits, webhook.url, with_secret=False):
+        if refused := refused_url(self._limits, url, with_secret=False):
             raise _not_taken(str(refused))
         if is_listed(server, self._limits.hosts or ()):
             return None
@@ -159,9 +161,33 @@ async def _post(url: str, server: Origin, body: str, headers: dict[str, str], ad
 
 def notice_body(input: NoticeInput) -> str:
     """Return the body, the same for each attempt."""
-    time = datetime.fromtimestamp(input.time, UTC).isoformat(timespec="milliseconds")
     data = {**input.data, **_links(input.data)}
-    return json.dumps({"type": input.type, "timestamp": time, "data": data}, ensure_ascii=False)
+    return json.dumps({"type": input.type, "timestamp": _timestamp(input), "data": data}, ensure_ascii=False)
+
+
+def push_body(input: NoticeInput) -> str:
+    """Return what an A2A client is sent: the status of its task, as streams have it."""
+    data = input.data
+    status: dict[str, Any] = {"state": PUSHED[input.type], "timestamp": _timestamp(input)}
+    task = {"taskId": data["run"], "contextId": data.get("session") or data["run"]}
+    if error := data.get("error"):
+        text = f"{error['kind']}: {error['message']}"
+        status["message"] = {"messageId": input.id, "role": "ROLE_AGENT", "parts": [{"text": text}], **task}
+    return json.dumps({"statusUpdate": {**task, "status": status}}, ensure_ascii=False)
+
+
+def push_headers(target: PushTarget) -> dict[str, str]:
+    """Return the headers by which an A2A client knows the sender. Raises as `Notifier.send` does without the key."""
+    try:
+        known = json.loads(unseal(target.sealed, target.url)) if target.sealed else {}
+    except (ValueError, ConfigurationError) as error:
+        raise _not_taken(f"the token of the push notification config {target.id!r} can't be read: {error}") from None
+    headers = {"x-a2a-notification-token": known.get("token"), "authorization": known.get("authorization")}
+    return {name: value for name, value in headers.items() if value}
+
+
+def _timestamp(input: NoticeInput) -> str:
+    return datetime.fromtimestamp(input.time, UTC).isoformat(timespec="milliseconds")
 
 
 def _links(data: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from a2a.helpers import get_data_parts, get_message_text, new_text_artifact, new_text_message
@@ -40,7 +40,6 @@ from a2a.utils.errors import (
     A2AError,
     InternalError,
     InvalidParamsError,
-    PushNotificationNotSupportedError,
     TaskNotFoundError,
     UnsupportedOperationError,
 )
@@ -55,6 +54,7 @@ from ..events import TERMINAL_EVENTS, RunEvent
 from ..protocol.search_attributes import SESSION, quote
 from ..redaction import get_logger
 from ..tool_calls import PendingApproval
+from .a2a_push import add_config, add_config_or_tell, config_of, configs_of, remove_config
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text
 from .identity import Identity, identity_of
 from .operations import json_rpc_refusal
@@ -108,7 +108,7 @@ def card_of(offer: OfferedAgent, url: str, *, is_open: bool) -> AgentCard:
         description=description,
         version=__version__,
         supported_interfaces=[AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")],
-        capabilities=AgentCapabilities(streaming=True, push_notifications=False),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         skills=[AgentSkill(id=offer.name, name=offer.name, description=description, tags=["perdure"])],
@@ -128,7 +128,7 @@ class _Handler(RequestHandler):
 
     @validate_request_params
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
-        found, identity = await self._take(params.message, context)
+        found, identity = await self._take(params, context)
         if not params.configuration.return_immediately:
             await self._wait_until_settled(found)
         return await self._task(await self._gateway.run(identity, found.id))
@@ -137,7 +137,7 @@ class _Handler(RequestHandler):
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Any, None]:
-        found, _ = await self._take(params.message, context)
+        found, _ = await self._take(params, context)
         async for each in self._updates(found):
             yield each
 
@@ -179,22 +179,30 @@ class _Handler(RequestHandler):
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        raise PushNotificationNotSupportedError
+        found = await self._run_of(params.task_id, context)
+        with _refused():
+            return await add_config(self._gateway, found, params)
 
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        raise PushNotificationNotSupportedError
+        found = await self._run_of(params.task_id, context)
+        with _refused():
+            return await config_of(found, params.id)
 
     async def on_list_task_push_notification_configs(
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
-        raise PushNotificationNotSupportedError
+        found = await self._run_of(params.task_id, context)
+        with _refused():
+            return await configs_of(found)
 
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
-        raise PushNotificationNotSupportedError
+        found = await self._run_of(params.task_id, context)
+        with _refused():
+            await remove_config(self._gateway, found, params.id)
 
     async def _identity(self, context: ServerCallContext) -> Identity:
         try:
@@ -209,23 +217,26 @@ class _Handler(RequestHandler):
         except Exception as error:
             raise _refusal(error) from error
 
-    async def _take(self, message: Message, context: ServerCallContext) -> tuple[FoundRun, Identity]:
-        """Pass a message on: to what waits in its task, to the task's run, or as the next turn of its context."""
+    async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[FoundRun, Identity]:
+        """Pass a message on, and tell whom it names what becomes of its task."""
         identity = await self._identity(context)
+        with _refused():
+            found = await self._pass_on(params.message, identity)
+            if params.configuration.HasField("task_push_notification_config"):
+                await add_config_or_tell(self._gateway, found, params.configuration.task_push_notification_config)
+        return found, identity
+
+    async def _pass_on(self, message: Message, identity: Identity) -> FoundRun:
+        """Pass a message on: to what waits in its task, to the task's run, or as the next turn of its context."""
         text = get_message_text(message)
-        try:
-            if message.task_id:
-                return await self._continue(message, identity, text), identity
-            if not text.strip():
-                raise InvalidParamsError("expected a message with a text")
-            chosen = message.context_id or f"{self._offer.name}-{digest_of([identity.tenant, message.message_id])}"
-            session = await self._gateway.session(identity, chosen, self._offer)
-            run = await session.send(text, message_id=digest_of([message.message_id]), by=identity.name)
-            return await self._gateway.run(identity, run.id), identity
-        except A2AError:
-            raise
-        except Exception as error:
-            raise _refusal(error) from error
+        if message.task_id:
+            return await self._continue(message, identity, text)
+        if not text.strip():
+            raise InvalidParamsError("expected a message with a text")
+        chosen = message.context_id or f"{self._offer.name}-{digest_of([identity.tenant, message.message_id])}"
+        session = await self._gateway.session(identity, chosen, self._offer)
+        run = await session.send(text, message_id=digest_of([message.message_id]), by=identity.name)
+        return await self._gateway.run(identity, run.id)
 
     async def _continue(self, message: Message, identity: Identity, text: str) -> FoundRun:
         found = await self._gateway.run(identity, message.task_id)
@@ -356,6 +367,17 @@ async def _decide(
         await handle.deny(pending.call_id, why.strip() or "denied", digest=digest, by=identity.name)
     else:
         raise InvalidParamsError("the task waits for an approval: expected `approve`, or `deny` and why")
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Turn what is raised into the protocol's errors."""
+    try:
+        yield
+    except A2AError:
+        raise
+    except Exception as error:
+        raise _refusal(error) from error
 
 
 def _refusal(error: Exception) -> A2AError:

@@ -13,6 +13,7 @@ from ..event_data import HoldReason
 from ..later import AwaitedCall
 from ..messages import Exchanged, Message, Usage
 from ..tool_calls import PendingApproval
+from ..webhooks import PushTarget
 from .inventory import Missing
 
 
@@ -145,6 +146,8 @@ class RunStatus(Exchanged):
     """Why the run is held, or runs that it has called; several of its tool calls may be, at the same time."""
     awaited: list[AwaitedCall] = Field(default=[], exclude_if=operator.not_)
     """The tool calls that other systems are to finish."""
+    push: list[PushTarget] = Field(default=[], exclude_if=operator.not_)
+    """Whom A2A clients want to be told."""
     slept_seconds: float = Field(default=0.0, exclude_if=operator.not_)
     """How long no worker took the run up, each time for more than `RunOptions.stale_after`."""
 

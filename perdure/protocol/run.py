@@ -17,6 +17,7 @@ from ..options import RunOptions
 from ..text import valid_text
 from ..tool_calls import Approval
 from ..vouching import Request, Requesters, Vouch, content_of
+from ..webhooks import PushTarget
 from .inventory import Inventory
 
 
@@ -152,6 +153,8 @@ class Carried(Exchanged):
     """What persons have decided of late, so that a repetition is known for one."""
     completed: list[CompletedCall] = Field(default=[], exclude_if=operator.not_)
     """The calls that other systems have finished of late, likewise."""
+    push: list[PushTarget] = Field(default=[], exclude_if=operator.not_)
+    """Whom A2A clients want to be told."""
     conversation: CarriedConversation | None = None
     """Set if `RunInput.messages` does not hold the conversation."""
     shown: Shown = Shown()

@@ -25,6 +25,7 @@ from ..protocol.outcome import RunFailure, RunOutput, RunStatus
 from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
 from ..protocol.tool_limit import Slot
 from ..text import MAX_TEXT_BYTES, bounded_text
+from ..webhooks import PushChange
 from .approvals import Approvals, dropped_if_refused, read_decision
 from .awaited import read_completion
 from .continue_as_new import ContinueAsNew
@@ -215,14 +216,14 @@ class AgentRun:
     async def _end(self, status: Literal["done", "failed", "cancelled"], error: RunError | None = None) -> None:
         if self._turn is not None:
             await self._turn.hand_over(by_result=status != "cancelled")
-        if self.state.webhooks:
+        if self.state.is_told:
             await self._notices.tell_end(status, error)
         self.state.ended = status
         show_end(self.state, status)
 
     def _show_waiting(self) -> None:
         show_waiting(self.state)
-        if self.state.webhooks:
+        if self.state.is_told:
             self._notices.look()
 
     async def _begin_link(self) -> None:
@@ -263,7 +264,7 @@ class AgentRun:
         self.state.begun = workflow.time()
         show_status(self.state, "running")
         self.state.model_call = next_model_call(self.state)
-        if self.state.webhooks:
+        if self.state.is_told:
             await self._notices.settle()
         await self._continuing.when_suggested()
 
@@ -351,6 +352,11 @@ class AgentRun:
     @go_on.validator
     def _require_held(self, *arguments: Any) -> None:
         self.state.holds.require_possible(read_go_on(arguments, self._received))
+
+    @workflow.signal(name=names.PUSH, description="Tell an A2A client what becomes of the run.")
+    def push(self, *arguments: Any) -> None:
+        if change := self._received.read_signal(arguments, PushChange):
+            self._notices.take(change)
 
     @workflow.update(
         name=names.COMPLETE,

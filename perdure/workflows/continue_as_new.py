@@ -113,6 +113,7 @@ class ContinueAsNew:
             steering=list(self.state.steering),
             decided=self.state.approvals.decided,
             completed=self.state.awaited.completed,
+            push=list(self.state.push.values()),
             conversation=recorded,
             shown=self.state.shown_state,
             requests=self.state.requests,

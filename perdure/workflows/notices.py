@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
@@ -20,10 +21,12 @@ from ..protocol.outcome import Held
 from ..protocol.search_attributes import TENANT
 from ..text import bounded_text, one_line
 from ..tool_calls import PendingApproval
-from ..webhooks import NoticeInput, NoticeType, distinct_webhooks
+from ..webhooks import PUSHED, NoticeInput, NoticeType, PushChange, PushTarget, Webhook, distinct_webhooks
 from .policies import HEARTBEAT_TIMEOUT, MARGIN, MOMENTARY_RETRIES
 from .run_state import RunState
 
+MAX_PUSH = 10
+"""So many A2A clients are told of one run."""
 MAX_ERROR_BYTES = 1000
 """Of the text of a failure, in a notice."""
 SEND_SECONDS = timedelta(seconds=30)
@@ -57,6 +60,19 @@ class Notices:
                 what = f"{self.state.loop.iteration}-{len(self._holds)}"
                 self._tell("run.held", what, held.since, {"held": _hold_data(held)})
 
+    def take(self, change: PushChange) -> None:
+        """Add or remove one whom an A2A client wants to be told; a new one is told of what waits already."""
+        push, target = self.state.push, change.target
+        push.pop(change.removed, None)
+        if target is None:
+            return
+        if target.id not in push and len(push) >= MAX_PUSH:
+            workflow.logger.warning("more than %d A2A clients want to be told: %r is not", MAX_PUSH, target.id)
+            return
+        push[target.id] = target
+        for pending in self.state.approvals.pending_approvals:
+            self._note(self._input("run.waiting", f"{pending.digest} {target.id}", pending.since, {}), push=[target])
+
     async def tell_end(self, how: Literal["done", "failed", "cancelled"], error: RunError | None = None) -> None:
         """Tell how the run has ended; the end of a called run is its caller's business. Returns when it is noted."""
         if self.state.input.lineage is None:
@@ -72,18 +88,25 @@ class Notices:
             await asyncio.wait(self._under_way)
 
     def _tell(self, type: NoticeType, what: str, time: float, about: JsonObject) -> None:
-        webhooks = [each for each in distinct_webhooks(self.state.webhooks) if each.takes(type)]
-        if not webhooks:
-            return
-        input = NoticeInput(
+        self._note(
+            self._input(type, what, time, about),
+            webhooks=[each for each in distinct_webhooks(self.state.webhooks) if each.takes(type)],
+            push=list(self.state.push.values()) if type in PUSHED else [],
+        )
+
+    def _input(self, type: NoticeType, what: str, time: float, about: JsonObject) -> NoticeInput:
+        return NoticeInput(
             id=self._id(type, what),
             type=type,
             time=time,
             data={**self._run(), **about},
-            webhooks=webhooks,
             first_pause=max(0.1, 2.5 * self.state.options.retry_base_seconds),
         )
-        task = asyncio.create_task(_note(input))
+
+    def _note(self, input: NoticeInput, *, push: list[PushTarget], webhooks: Sequence[Webhook] = ()) -> None:
+        if not (webhooks or push):
+            return
+        task = asyncio.create_task(_start(input.model_copy(update={"webhooks": list(webhooks), "push": push})))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
@@ -119,7 +142,7 @@ def _hold_data(held: Held) -> JsonObject:
     return {"reason": held.reason, "kind": held.kind, "why": bounded_text(held.why, MAX_ERROR_BYTES)}
 
 
-async def _note(input: NoticeInput) -> None:
+async def _start(input: NoticeInput) -> None:
     try:
         await workflow.execute_local_activity(
             names.NOTIFY, input, start_to_close_timeout=MARGIN, retry_policy=MOMENTARY_RETRIES
@@ -130,22 +153,25 @@ async def _note(input: NoticeInput) -> None:
 
 @workflow.defn(name=names.NOTICE_WORKFLOW, sandboxed=False)
 class Notice:
-    """Sends one notice to each of its webhooks, until each has taken it or all attempts are used up."""
+    """Sends one notice to each who is told, until each has taken it or all attempts are used up."""
 
     @workflow.run
     async def run(self, input: NoticeInput) -> None:
-        """Raises `ApplicationError` when a webhook has not taken it."""
-        ends = [self._send(input.model_copy(update={"webhooks": [webhook]})) for webhook in input.webhooks]
+        """Raises `ApplicationError` when one has not taken it."""
+        ends = [self._send(input, each.url, webhooks=[each]) for each in input.webhooks]
+        ends += [self._send(input, each.url, push=[each]) for each in input.push]
         if failed := [text for text in await asyncio.gather(*ends) if text]:
             raise ApplicationError("; ".join(failed), type="NoticeNotTaken", non_retryable=True)
 
-    async def _send(self, input: NoticeInput) -> str:
-        """Return why the webhook has not taken it; "" if it has."""
-        (webhook,) = input.webhooks
+    async def _send(
+        self, input: NoticeInput, url: str, *, webhooks: Sequence[Webhook] = (), push: Sequence[PushTarget] = ()
+    ) -> str:
+        """Return why the one who is told has not taken it; "" if it was taken."""
+        alone = input.model_copy(update={"webhooks": list(webhooks), "push": list(push)})
         try:
             await workflow.execute_activity(
                 names.SEND_NOTICE,
-                input,
+                alone,
                 start_to_close_timeout=SEND_SECONDS,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=RetryPolicy(
@@ -154,8 +180,8 @@ class Notice:
                     maximum_interval=LONGEST_PAUSE,
                     maximum_attempts=ATTEMPTS,
                 ),
-                summary=f"{input.type} · {one_line(webhook.url, 100)}",
+                summary=f"{input.type} · {one_line(url, 100)}",
             )
         except ActivityError as error:
-            return f"{webhook.url}: {error.cause or error}"
+            return f"{url}: {error.cause or error}"
         return ""

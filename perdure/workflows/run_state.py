@@ -99,6 +99,8 @@ class RunState:
         self.approvals = Approvals(carried.decided if carried else (), max_updates=max_updates)
         self.awaited = AwaitedCalls(carried.completed if carried else ())
         """The tool calls that other systems finish."""
+        self.push = {target.id: target for target in carried.push} if carried else {}
+        """Whom A2A clients want to be told, by ids of theirs."""
         self.person_decided = 0
         """The last iteration in which a person has decided."""
         self._slept = 0.0
@@ -172,6 +174,11 @@ class RunState:
         return [*self.options.webhooks, *self.inventory.webhooks]
 
     @property
+    def is_told(self) -> bool:
+        """Return whether anybody is told what becomes of the run."""
+        return bool(self.webhooks or self.push)
+
+    @property
     def deadline(self) -> float | None:
         """Return when `max_seconds` ends the run's waits, in seconds since the epoch."""
         return deadline(self.options, self.loop)
@@ -233,6 +240,7 @@ class RunState:
             held_up=self.held_up,
             held=list(self.holds.held),
             awaited=self.awaited.open_calls,
+            push=list(self.push.values()),
             slept_seconds=self.loop.slept_seconds,
         )
 

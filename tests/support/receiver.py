@@ -47,7 +47,8 @@ class Receiver:
 
     async def take_a2a(self, request: Request) -> Response:
         body = json.loads(await request.body())
-        self.taken.append((request.headers.get("x-a2a-notification-token", ""), body))
+        known = [request.headers.get(name, "") for name in ("x-a2a-notification-token", "authorization")]
+        self.taken.append((" ".join(known), body))
         return Response(status_code=204)
 
 

@@ -1,0 +1,119 @@
+"""Push notification configs of A2A clients: the run keeps them, and its workers send what they ask for."""
+
+from __future__ import annotations
+
+import json
+
+from a2a.types import ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+from pydantic import ValidationError
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..activities.call_secrets import seal
+from ..protocol.names import NOTICE_WORKFLOW, PUSH
+from ..webhooks import NoticeInput, PushChange, PushTarget
+from ..workflows.notices import MAX_PUSH
+from .gateway import FoundRun, Gateway, digest_of
+from .problems import faults_in
+
+_ENDS = {"COMPLETED": "run.done", "CANCELED": "run.cancelled"}
+
+
+async def add_config(
+    gateway: Gateway, found: FoundRun, config: TaskPushNotificationConfig
+) -> TaskPushNotificationConfig:
+    """Have the run tell the client, and return the config as it is kept.
+
+    Raises `InvalidParamsError` for one that can't be, and `UnsupportedOperationError` for a task that has ended.
+    """
+    target = _target_of(found, config)
+    known = [] if found.has_ended else (await found.handle.status()).push
+    if len(known) >= MAX_PUSH and target.id not in [each.id for each in known]:
+        raise InvalidParamsError(f"the task has {MAX_PUSH} push notification configs already: delete one")
+    await _send(gateway, found, PushChange(target=target))
+    return _shown(found, target)
+
+
+async def add_config_or_tell(gateway: Gateway, found: FoundRun, config: TaskPushNotificationConfig) -> None:
+    """Do the same for a message's config; of a task that has ended meanwhile, the client is told at once.
+
+    Raises `InvalidParamsError` as that does.
+    """
+    try:
+        await add_config(gateway, found, config)
+    except UnsupportedOperationError:
+        await _tell_end(gateway, found, _target_of(found, config))
+
+
+async def configs_of(found: FoundRun) -> ListTaskPushNotificationConfigsResponse:
+    """Return the configs of a task; one that has ended has none any more."""
+    targets = [] if found.has_ended else (await found.handle.status()).push
+    return ListTaskPushNotificationConfigsResponse(configs=[_shown(found, each) for each in targets])
+
+
+async def config_of(found: FoundRun, id: str) -> TaskPushNotificationConfig:
+    """Return one of them. Raises `TaskNotFoundError` where there is none of that id."""
+    for config in (await configs_of(found)).configs:
+        if config.id == (id or found.id):
+            return config
+    raise TaskNotFoundError(f"the task {found.id!r} has no push notification config {id!r}")
+
+
+async def remove_config(gateway: Gateway, found: FoundRun, id: str) -> None:
+    """Tell that client no more; one that there is not may be removed. Raises `UnsupportedOperationError` as above."""
+    await _send(gateway, found, PushChange(removed=id or found.id))
+
+
+def _target_of(found: FoundRun, config: TaskPushNotificationConfig) -> PushTarget:
+    login = config.authentication
+    authorization = f"{login.scheme} {login.credentials}" if login.scheme and login.credentials else ""
+    if any(not text.isprintable() for text in (config.token, authorization)):
+        raise InvalidParamsError("token and authentication go into headers: expected text without control characters")
+    secrets = {"token": config.token, "authorization": authorization}
+    try:
+        target = PushTarget(id=config.id or found.id[:200], url=config.url)
+    except ValidationError as error:
+        raise InvalidParamsError(faults_in(error)) from error
+    if any(secrets.values()):
+        target.sealed = seal(json.dumps(secrets), target.url)
+    return target
+
+
+def _shown(found: FoundRun, target: PushTarget) -> TaskPushNotificationConfig:
+    """Return a config without what is secret in it."""
+    return TaskPushNotificationConfig(task_id=found.id, id=target.id, url=target.url)
+
+
+async def _send(gateway: Gateway, found: FoundRun, change: PushChange) -> None:
+    try:
+        await gateway.client.get_workflow_handle(found.id).signal(PUSH, change)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        raise UnsupportedOperationError(f"the task {found.id!r} has ended: nothing more is told of it") from error
+
+
+async def _tell_end(gateway: Gateway, found: FoundRun, target: PushTarget) -> None:
+    described = await gateway.client.get_workflow_handle(found.id, run_id=found.described.run_id).describe()
+    status = described.status.name if described.status else ""
+    session, slash, turn = found.id.rpartition("/")
+    id = f"msg_{digest_of([found.id, found.first_run_id, target.id, target.url])}"
+    notice = NoticeInput(
+        id=id,
+        type=_ENDS.get(status, "run.failed"),
+        time=described.close_time.timestamp() if described.close_time else 0.0,
+        data={"run": found.id, **({"session": session} if slash and turn.isdecimal() else {})},
+        push=[target],
+    )
+    try:
+        await gateway.client.start_workflow(
+            NOTICE_WORKFLOW,
+            notice,
+            id=f"perdure-notice-{id}",
+            task_queue=gateway.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        )
+    except WorkflowAlreadyStartedError:
+        return
