@@ -27,7 +27,7 @@ class Later(str):
         return token
 
     @property
-    def postponed(self) -> Postponed:
+    def record(self) -> Postponed:
         """What is recorded of it."""
         return Postponed(mark=mark_of(read_token(self).proof), seconds=self.seconds)
 

@@ -33,7 +33,7 @@ async def add_config(
     if len(known) >= MAX_PUSH and target.id not in [each.id for each in known]:
         raise InvalidParamsError(f"the task has {MAX_PUSH} push notification configs already: delete one")
     await _send(gateway, found, PushChange(target=target))
-    return _shown(found, target)
+    return _public_config(found, target)
 
 
 async def add_config_or_tell(gateway: Gateway, found: FoundRun, config: TaskPushNotificationConfig) -> None:
@@ -50,7 +50,7 @@ async def add_config_or_tell(gateway: Gateway, found: FoundRun, config: TaskPush
 async def configs_of(found: FoundRun) -> ListTaskPushNotificationConfigsResponse:
     """Return the configs of a task; one that has ended has none any more."""
     targets = [] if found.has_ended else (await found.handle.status()).push
-    return ListTaskPushNotificationConfigsResponse(configs=[_shown(found, each) for each in targets])
+    return ListTaskPushNotificationConfigsResponse(configs=[_public_config(found, each) for each in targets])
 
 
 async def config_of(found: FoundRun, id: str) -> TaskPushNotificationConfig:
@@ -81,7 +81,7 @@ def _target_of(found: FoundRun, config: TaskPushNotificationConfig) -> PushTarge
     return target
 
 
-def _shown(found: FoundRun, target: PushTarget) -> TaskPushNotificationConfig:
+def _public_config(found: FoundRun, target: PushTarget) -> TaskPushNotificationConfig:
     """Return a config without what is secret in it."""
     return TaskPushNotificationConfig(task_id=found.id, id=target.id, url=target.url)
 

@@ -180,28 +180,28 @@ class _Handler(RequestHandler):
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
         found = await self._run_of(params.task_id, context)
-        with _refused():
+        with _protocol_errors():
             return await add_config(self._gateway, found, params)
 
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
         found = await self._run_of(params.task_id, context)
-        with _refused():
+        with _protocol_errors():
             return await config_of(found, params.id)
 
     async def on_list_task_push_notification_configs(
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
         found = await self._run_of(params.task_id, context)
-        with _refused():
+        with _protocol_errors():
             return await configs_of(found)
 
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
         found = await self._run_of(params.task_id, context)
-        with _refused():
+        with _protocol_errors():
             await remove_config(self._gateway, found, params.id)
 
     async def _identity(self, context: ServerCallContext) -> Identity:
@@ -220,7 +220,7 @@ class _Handler(RequestHandler):
     async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[FoundRun, Identity]:
         """Pass a message on, and tell whom it names what becomes of its task."""
         identity = await self._identity(context)
-        with _refused():
+        with _protocol_errors():
             found = await self._pass_on(params.message, identity)
             if params.configuration.HasField("task_push_notification_config"):
                 await add_config_or_tell(self._gateway, found, params.configuration.task_push_notification_config)
@@ -370,7 +370,7 @@ async def _decide(
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
+def _protocol_errors() -> Iterator[None]:
     """Turn what is raised into the protocol's errors."""
     try:
         yield

@@ -54,7 +54,7 @@ def to_result(value: Any, limits: SizeLimits) -> ToolResult:
     if isinstance(value, Later):
         # The text is for a workflow that does not know such calls.
         text = "Error: another system was to finish this call, for which this run can't wait"
-        return ToolResult(parts=[TextPart(value=text)], later=value.postponed)
+        return ToolResult(parts=[TextPart(value=text)], later=value.record)
     if isinstance(value, str):
         part = TextPart(value=value)
         if len(part.value) * MOST_PER_CHARACTER <= limits.text_bytes and valid_text(part.value) == part.value:
