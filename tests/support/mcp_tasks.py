@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -87,9 +87,11 @@ def reply(request: ScriptedRequest) -> ScriptedReply:
 class Ground:
     """A gateway and a worker, each a process that is killed and started again."""
 
-    def __init__(self, cli: Cli, nursery: Nursery, folder: Path, address: str, endpoint: str) -> None:
+    def __init__(
+        self, cli: Cli, nursery: Nursery, folder: Path, address: str, endpoint: str, victims: Sequence[str]
+    ) -> None:
         self.queue = f"tasks-{uuid.uuid4()}"
-        self.kills = {"gateway": 0, "worker": 0}
+        self.kills = dict.fromkeys(victims, 0)
         self._cli, self._nursery, self._folder = cli, nursery, folder
         self._job = WorkerJob(address=address, task_queue=self.queue, folder=str(folder))
         self._port = free_port()
@@ -109,7 +111,7 @@ class Ground:
 
     @asynccontextmanager
     async def killing(self, pauses: tuple[float, float], most: float) -> AsyncIterator[None]:
-        """While the block runs, kill one or the other in turn, a pause after each is there again, `most` times."""
+        """While the block runs, kill the victims in turn, a pause after each is there again, `most` times."""
         await self._serve()
         worker = await self._nursery.start(self._job)
 
@@ -180,11 +182,15 @@ async def tasks_over_kills(
     at_once: int,
     pauses: tuple[float, float],
     most: float = math.inf,
+    victims: Sequence[str] = ("gateway", "worker"),
 ) -> dict[str, int]:
     """Play so many tasks; each has its own answer, and one run. Return how often what was killed."""
     with ScriptedModel(reply) as model:
         address = client.service_client.config.target_host
-        ground, places = Ground(cli, nursery, folder, address, model.openai_endpoint), asyncio.Semaphore(at_once)
+        ground, places = (
+            Ground(cli, nursery, folder, address, model.openai_endpoint, victims),
+            asyncio.Semaphore(at_once),
+        )
 
         async def play(number: int) -> str:
             async with places:
