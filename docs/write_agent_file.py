@@ -39,7 +39,8 @@ except ImportError:  # run as a script
 FILE = Path(__file__).with_name("agent-file.md")
 EXAMPLES = Path(__file__).with_name("agent_files")
 HIDDEN = {OpenApiTool: {"recorded"}}
-"""Fields that perdure writes itself."""
+OF_LOCKS = {"locked"}
+"""Fields that perdure writes itself; the latter those of any tool."""
 OF_EVERY_TOOL = {
     name: CustomTool.model_fields[name] for name in ("name", "kind", "description", "bindings", "perdure")
 } | {"kind": FieldInfo(annotation=str, default=FunctionTool.model_fields["kind"].default)}
@@ -166,7 +167,7 @@ def _table(heading: str, rows: Mapping[str, FieldInfo], described: dict[str, str
 
 def keys(model: type[Node]) -> dict[str, FieldInfo]:
     """The keys that a file may have there, without those that every tool has."""
-    hidden = HIDDEN.get(model, set()) | (OF_EVERY_TOOL.keys() if "perdure" in model.model_fields else set())
+    hidden = OF_LOCKS | HIDDEN.get(model, set()) | (OF_EVERY_TOOL.keys() if "perdure" in model.model_fields else set())
     return {field.alias or name: field for name, field in model.model_fields.items() if name not in hidden}
 
 

@@ -201,6 +201,8 @@ class _Tool(Node):
     """Parameter → the input whose value it gets; the model does not see it."""
     perdure: ToolPolicy | None = None
     """How calls of it are executed."""
+    locked: str | None = None
+    """What the lock beside the agent's file pins of it (`perdure lock`), as JSON; no file has it."""
 
 
 class FunctionTool(_Tool):

@@ -49,7 +49,7 @@ class Vouch(Exchanged):
     signature: str
 
     @property
-    def said(self) -> list[Any]:
+    def signed_values(self) -> list[Any]:
         """What is signed of it."""
         return [self.name, self.tenant, self.roles, self.at, self.key_id]
 
@@ -64,7 +64,12 @@ class Requesters(Exchanged):
     signature: str
 
     @property
-    def said(self) -> list[Any]:
+    def size(self) -> int:
+        """Return how many characters it has, about."""
+        return sum(map(len, [*self.names, self.key_id, self.signature])) + 100
+
+    @property
+    def signed_values(self) -> list[Any]:
         """What is signed of it."""
         return [self.names, self.at, self.key_id]
 
@@ -85,6 +90,8 @@ class Request(Exchanged):
 
 MAX_REQUESTS = 200
 """So many requests of one run are known; of one with more, nobody knows who has asked for it."""
+MAX_REQUEST_CHARS = 64 * 1024
+"""Of all their names and signatures: they travel from link to link, and anybody may send some."""
 Requests = list[Request] | None
 """None where somebody has asked for whom nobody vouches."""
 
@@ -95,7 +102,8 @@ def with_request(known: Requests, request: Request | None) -> Requests:
         return None
     if any(each.by.signature == request.by.signature for each in known):
         return None
-    return [*known, request]
+    found = [*known, request]
+    return found if sum(each.by.size for each in found) <= MAX_REQUEST_CHARS else None
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,7 @@ class VouchKeys:
         return hmac.compare_digest(self._signature(purpose, said, subject).encode(), given)
 
     def _signature(self, purpose: str, said: Vouch | Requesters, subject: Sequence[Any]) -> str:
-        text = json.dumps(["perdure", 1, purpose, said.said, subject], sort_keys=True)
+        text = json.dumps(["perdure", 1, purpose, said.signed_values, subject], sort_keys=True)
         return hmac.new(self.keys[said.key_id], text.encode(), hashlib.sha256).hexdigest()
 
 

@@ -60,6 +60,8 @@ def test_who_has_asked_is_known_when_all_signatures_hold() -> None:
     assert KEYS.requesters(with_request(known, requested("carl", content="d"))) is None
     assert with_request(known, None) is None
     assert with_request(known, requested("ann")) is None  # the same once more
+    large = requested("x" * 70_000)
+    assert with_request(known, large) is None
     late = requested("ann").model_copy(update={"since": 1001.0})
     assert KEYS.requesters([late]) is None
 

@@ -19,7 +19,7 @@ from ..prompty.load import load
 from ..prompty.portable import credentials_in, portable
 from ..prompty.prepare import prepare
 from ..prompty.rich_values import with_media_read
-from ..protocol.features import CONTEXT, CREDENTIALS, DECIDERS, FALLBACK, needed_by
+from ..protocol.features import CONTEXT, CREDENTIALS, DECIDERS, FALLBACK, LOCK, needed_by
 from ..protocol.run import RunInput
 from ..redaction import redactor
 from ..settings.agent_file import options_for
@@ -85,7 +85,14 @@ def _needed_by_agents(agents: Sequence[Agent]) -> list[str]:
     has_context = any(policy.context for policy in policies if policy is not None)
     has_fallback = any(len(agent.models) > 1 for agent in agents)
     has_deciders = any(isinstance(policy.approval, ApprovalPolicy) for policy in policies if policy is not None)
-    needed = {CREDENTIALS: has_credentials, CONTEXT: has_context, FALLBACK: has_fallback, DECIDERS: has_deciders}
+    has_lock = any(tool.locked is not None for agent in agents for tool in agent.tools or ())
+    needed = {
+        LOCK: has_lock,
+        CREDENTIALS: has_credentials,
+        CONTEXT: has_context,
+        FALLBACK: has_fallback,
+        DECIDERS: has_deciders,
+    }
     return [feature for feature, is_needed in needed.items() if is_needed]
 
 

@@ -13,6 +13,7 @@ from ..arguments import Place, json_value
 from ..errors import LoadError, PromptyWarning
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..text import did_you_mean
+from ..tool_locks import SUFFIX, read_lock, with_lock
 from .asset_file import WrittenAsset, read_asset
 from .migration import Migration, Note, refuse_promptflow
 from .portable import is_resolved_late
@@ -160,7 +161,19 @@ def load(
         if strict:
             raise doubt
         warnings.warn(str(doubt), PromptyWarning, stacklevel=2)
-    return agent
+    return _with_lock(agent, file)
+
+
+def _with_lock(agent: Agent, file: Path) -> Agent:
+    """Return the agent with what the lock beside its file pins, if there is one. Raises LoadError for what is none."""
+    path = file.with_name(file.name + SUFFIX)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return agent
+    except (OSError, ValueError) as error:
+        raise LoadError(f"the lock {str(path)!r} can't be read: {error}") from error
+    return agent.model_copy(update={"tools": with_lock(agent.tools or [], read_lock(text, str(path)))})
 
 
 def _doubts(written: WrittenAsset, found: Canonical) -> Iterator[LoadError]:

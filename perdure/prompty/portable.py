@@ -102,7 +102,7 @@ def _named_in(value: Any, place: Place) -> Iterator[Place]:
 def _is_secret(place: Place, text: str, named: frozenset[Place]) -> bool:
     if "parameters" in place or "bindings" in place:
         return looks_secret(text)
-    if place[2:] == ("recorded",):  # A specification's, which may show what URLs with keys look like.
+    if place[2:] in (("recorded",), ("locked",)):  # A specification's, which may show what URLs with keys look like.
         return looks_secret(text.replace(REDACTED, ""))
     return (
         _is_named_secret(place, text) or place in named or looks_secret(text) or _is_in_url(text) or _is_assigned(text)

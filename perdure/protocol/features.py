@@ -40,9 +40,12 @@ WEBHOOKS = "webhooks"
 DECIDERS = "deciders"
 """Not everybody may decide about calls of the agent's tools, or of one that it calls (`ApprovalPolicy`)."""
 
+LOCK = "lock"
+"""What the agent's tools, or those of one that it calls, may offer is pinned (`perdure lock`)."""
+
 KNOWN_FEATURES: frozenset[str] = frozenset(
     {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT, FALLBACK, TRIM_TO, HOLD}
-    | {STALE_AFTER, WEBHOOKS, DECIDERS}
+    | {STALE_AFTER, WEBHOOKS, DECIDERS, LOCK}
 )
 """The names of the behaviours beyond those of version 0.1 that this version has.
 

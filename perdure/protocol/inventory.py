@@ -63,6 +63,11 @@ class Inventory(Exchanged):
     notes: list[str] = Field(default=[], exclude_if=operator.not_)
     """What people should know of how tools are run, each as a `status` event."""
 
+    lock_changes: list[str] = Field(default=[], exclude_if=operator.not_)
+    """What tools offer otherwise than the lock beside the agent's file says, a line each."""
+    asks_about_changes: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether a person may let the run go on with that."""
+
     @property
     def is_final(self) -> bool:
         """Return whether this is the answer that holds."""

@@ -161,7 +161,7 @@ class InProcessRun(Generic[T]):
         inventory = await self.effects.toolbox.inventory(
             Asking(self.effects.agent, self.effects.inputs, agents=others_of(self.effects.agent))
         )
-        for text in [*inventory.problems, *map(str, inventory.unknown)]:
+        for text in [*inventory.problems, *map(str, inventory.unknown), *inventory.changed]:
             self.effects.emit("failed", 0, FailedData(kind=CONFIGURATION_ERROR, message=text))
             raise RunError(text, kind=CONFIGURATION_ERROR, messages=self.conversation.messages)
         for name, kind in inventory.missing.items():

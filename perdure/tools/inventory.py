@@ -13,8 +13,10 @@ from ..arguments import json_value
 from ..declared_tools import ApprovalPolicy, FunctionTool, OfferedFunction, Tool, ToolPolicy
 from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
+from ..redaction import redactor
 from ..schema import without_properties
 from ..tool_calls import ToolSpec
+from ..tool_locks import PinnedFunction, PinnedTool, changes, host_of, lock_of
 from .declaration import completed_declaration, contradiction, has_parameters, place_of
 from .handlers import Handler, Handlers
 from .kind import Asking, Offering, ToolOfferError, ToolUnavailable
@@ -139,6 +141,10 @@ class ToolInventory:
     """Name → why, for each declared tool that the run does without."""
     notes: list[str] = field(default_factory=list)
     """What people should know of how tools are run, and the file does not say."""
+    changed: list[str] = field(default_factory=list)
+    """What tools offer otherwise than the lock says, a line each."""
+    asks_about_changes: bool = True
+    """Whether a person may let the run go on with that."""
     unasked: list[str] = field(default_factory=list)
     """The tools whose kind has to ask others, where that was not wanted."""
 
@@ -160,7 +166,9 @@ async def take_inventory(
         if handler.kind is None:
             _take_function(handler, found, resources)
         else:
-            _take_offerings(handler, next(offers), found, taken)
+            offered = next(offers)
+            _compare_with_lock(handler.tool, offered, found)
+            _take_offerings(handler, offered, found, taken)
     size = sum(len(tool.model_dump_json()) for tool in found.offered)
     if size > MAX_OFFERED_BYTES:
         found.problems.append(
@@ -217,6 +225,26 @@ def _take_function(handler: Handler, found: ToolInventory, resources: Resources)
     if note := _note(handler):
         found.notes.append(note)
     found.tools.append(with_policy(spec, tool.perdure, is_function=handler.is_by_name))
+
+
+def pins_of(tool: Tool, offerings: Sequence[Offering]) -> PinnedTool:
+    """Return what a lock says of a tool that offers this."""
+    functions = {
+        each.name: PinnedFunction(description=each.description, parameters=each.parameters, details=each.details)
+        for each in offerings
+    }
+    return PinnedTool(host=host_of(tool), functions=functions)
+
+
+def _compare_with_lock(tool: Tool, offerings: Sequence[Offering], found: ToolInventory) -> None:
+    """Note what is offered otherwise than the tool's lock says; nothing of what could not be found out."""
+    is_unknown = tool.name in found.unavailable or tool.name in found.unasked
+    if is_unknown or any(each.tool == tool.name for each in found.unknown) or (lock := lock_of(tool)) is None:
+        return
+    now = PinnedTool.model_validate_json(pins_of(tool, offerings).model_dump_json())
+    if different := changes(tool.name, lock.tool, redactor().value(now)):
+        found.changed += different
+        found.asks_about_changes = found.asks_about_changes and lock.on_change == "ask"
 
 
 def _note(handler: Handler) -> str:

@@ -32,6 +32,7 @@ from .continue_as_new import ContinueAsNew
 from .deciders import require_entitled
 from .effects import TemporalEffects
 from .holding import read_go_on
+from .locks import require_as_locked
 from .notices import Notices
 from .offers import report_unavailable, require_features, take_inventory, take_inventory_again
 from .policies import BUGS, describe_failure
@@ -238,6 +239,7 @@ class AgentRun:
                 state.loop.unchecked = len(input.added_messages) + before
             state.inventory = await take_inventory(state)
             report_unavailable(state)
+            await require_as_locked(state)
         elif input.carried.is_upgrade:
             state.inventory = await take_inventory_again(state)
         await load_beginning(input, state.conversation)

@@ -98,7 +98,7 @@ class OpenApproval:
             self.approval = judged
             return True
         if policy is None or policy.count == 1 or not decision.approved:
-            self.approval = _decided(judged, [decider_of(vouch)])
+            self.approval = _settled_decision(judged, [decider_of(vouch)])
             return True
         self._ids.add(decision.id)
         if self._marks.get(vouch.name) == decision.mark:
@@ -109,7 +109,7 @@ class OpenApproval:
         votes = [*others, vote]
         agreeing = [each for each in votes if self._marks[each.name] == decision.mark]
         if len(agreeing) >= policy.count:
-            self.approval = _decided(judged, agreeing)
+            self.approval = _settled_decision(judged, agreeing)
             return True
         self.pending = self.pending.model_copy(update={"votes": votes})
         self.on_vote(vote, len(agreeing))
@@ -164,7 +164,7 @@ def decider_of(vouch: Vouch) -> Decider:
     return Decider(**said, at=workflow.time())
 
 
-def _decided(judged: CallApproval, deciders: Sequence[Decider]) -> Decided:
+def _settled_decision(judged: CallApproval, deciders: Sequence[Decider]) -> Decided:
     names = ", ".join(each.name for each in deciders)
     known = [Decider(**{name: getattr(each, name) for name in Decider.model_fields}) for each in deciders]
     return Decided(

@@ -59,7 +59,7 @@ def _require_tenant(vouch: Vouch) -> None:
     info = workflow.info()
     tenant = info.typed_search_attributes.get(TENANT) or info.priority.fairness_key
     if vouch.tenant is not None and vouch.tenant != tenant:
-        raise refusal("not_entitled", f"{_named(vouch)} is of another tenant than the run")
+        raise refusal("not_entitled", f"{_name_of(vouch)} is of another tenant than the run")
 
 
 def _require_role(vouch: Vouch, opened: OpenApproval) -> None:
@@ -72,7 +72,7 @@ def _require_role(vouch: Vouch, opened: OpenApproval) -> None:
         has = ", ".join(map(one_line, vouch.roles[:10])) or "none"
         raise refusal(
             "not_entitled",
-            f"{_named(vouch)} may not decide about tool {opened.pending.name!r}: expected one of the roles "
+            f"{_name_of(vouch)} may not decide about tool {opened.pending.name!r}: expected one of the roles "
             f"{', '.join(map(one_line, entitled))}, and the gateway knows of {has}",
         )
 
@@ -91,12 +91,12 @@ def _require_other(vouch: Vouch, opened: OpenApproval, requests: Requests) -> No
     if vouch.name in names:
         raise refusal(
             "not_entitled",
-            f"{_named(vouch)} has asked for what this run does: somebody else decides about tool "
+            f"{_name_of(vouch)} has asked for what this run does: somebody else decides about tool "
             f"{opened.pending.name!r} (notRequester)",
         )
 
 
-def _named(vouch: Vouch) -> str:
+def _name_of(vouch: Vouch) -> str:
     return repr(one_line(vouch.name))
 
 
@@ -140,7 +140,8 @@ def request_received(by: Requesters | None, content: str) -> Request | None:
 
 
 def _request(by: Requesters, content: str, at: float, place: str) -> Request:
-    return Request(by=by, place=place, content=content, since=at - VALID_SECONDS, until=at + VALID_SECONDS)
+    known = Requesters(**{name: getattr(by, name) for name in Requesters.model_fields})  # Anybody may send more.
+    return Request(by=known, place=place, content=content, since=at - VALID_SECONDS, until=at + VALID_SECONDS)
 
 
 def signature_fault(message: SessionMessage, by: Requesters) -> str | None:

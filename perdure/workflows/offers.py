@@ -176,7 +176,7 @@ async def take_inventory_again(state: RunState) -> Inventory:
     except FailureError as error:
         workflow.logger.warning("what the workers of this version have can't be found out: %s", error.cause or error)
         return state.inventory
-    return found if found.is_final else state.inventory
+    return found if found.is_final and not found.lock_changes else state.inventory
 
 
 async def _first_answer(input: InventoryInput) -> Inventory:

@@ -380,3 +380,38 @@ async def recorded_input(client: Client, run: str) -> RunInput:
         [input] = await client.data_converter.decode(payloads, [RunInput])
         return input
     raise AssertionError(run)
+
+
+async def test_another_protocol_vouches_too(waits: Waits) -> None:
+    for who, names in (("carl", []), ("ann", []), ("fay", ["fay"])):
+        message = {"messageId": who, "taskId": waits.run, "role": "ROLE_USER", "parts": [{"text": "approve"}]}
+        params = {"message": message, "configuration": {"returnImmediately": True}}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        async with waits.served.asking(token(who)) as http:
+            headers = {"A2A-Version": "1.0"}
+            answer = await http.post(f"{waits.served.url}/a2a/tested", json=request, headers=headers)
+        told = answer.json()
+        assert ("error" in told) == (not names), told
+        [pending] = (await get_run(waits.client, waits.run).status()).pending_approvals
+        assert [each.name for each in pending.votes] == names
+
+
+async def test_votes_outlive_worker_and_gateway(
+    scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage
+) -> None:
+    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("Paid.")]), [declared(**POLICY)])
+    async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
+        waits = await waiting_run(served, stage.client)
+        assert await waits.ask("fay", arguments={"euros": 2}) == ""
+    async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
+        waits.served = served
+        assert await waits.ask("fay", arguments={"euros": 2}) == ""
+        assert await waits.ask("ann") == "approval_not_entitled"
+        assert await waits.ask("gus") == ""  # approves other arguments than fay
+        [pending] = (await get_run(stage.client, waits.run).status()).pending_approvals
+        assert [(each.name, each.arguments) for each in pending.votes] == [("fay", {"euros": 2}), ("gus", None)]
+        assert await waits.ask("gus", arguments={"euros": 2}) == ""
+        assert (await get_run(stage.client, waits.run).result()).output == "Paid."
+        [done] = [each.data for each in await get_run(stage.client, waits.run).events() if each.type == "tool_result"]
+    assert done["result"].endswith("\npaid 2")
+    await replay_runs(stage.client, waits.run)
