@@ -11,11 +11,14 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
 from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import close_storage
+
+from ...support.stored import require_own_values_removed
 
 pytestmark = pytest.mark.filterwarnings("default")
 LARGE = random.Random(1).randbytes(400_000).hex()
@@ -27,11 +30,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
+        if parts.path.endswith("/o"):
+            self._list(parse_qs(parts.query))
+            return
         data = self.server.objects.get(unquote(parts.path.rpartition("/o/")[2]))
         if data is None:
             self._send(404, b"{}")
         else:
             self._send(200, data if "alt=media" in parts.query else b'{"name": "it is there"}')
+
+    def _list(self, query: dict[str, list[str]]) -> None:
+        """One object a page."""
+        names = sorted(name for name in self.server.objects if name.startswith(query["prefix"][0]))
+        place = int(query.get("pageToken", ["0"])[0])
+        items = [{"name": name, "updated": "2026-01-31T08:00:00.123Z"} for name in names[place : place + 1]]
+        more = {"nextPageToken": str(place + 1)} if place + 1 < len(names) else {}
+        self._send(200, json.dumps({"items": items, **more}).encode())
+
+    def do_DELETE(self) -> None:
+        name = unquote(urlsplit(self.path).path.rpartition("/o/")[2])
+        self._send(204 if self.server.objects.pop(name, None) else 404, b"")
 
     def do_POST(self) -> None:
         name = parse_qs(urlsplit(self.path).query)["name"][0]
@@ -98,4 +116,12 @@ async def test_a_damaged_object(converter: DataConverter, bucket: Bucket) -> Non
     bucket.objects[name] = b"something else"
     with pytest.raises(ApplicationError, match="integrity check failed"):
         await converter.decode(payloads, [str])
+    await close_storage()
+
+
+async def test_the_values_of_a_run_are_found_and_removed(
+    converter: DataConverter, bucket: Bucket, client: Client
+) -> None:
+    await require_own_values_removed(converter, client)
+    assert not bucket.objects
     await close_storage()

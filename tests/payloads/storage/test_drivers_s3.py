@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator
 import aioboto3
 import pytest
 from moto import server as moto_server
+from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
 from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import close_storage
+
+from ...support.stored import require_own_values_removed
 
 pytestmark = pytest.mark.filterwarnings("default")
 LARGE = random.Random(1).randbytes(400_000).hex()
@@ -73,3 +76,8 @@ async def test_a_bucket_that_does_not_exist_may_come(converter: DataConverter) -
     nowhere = data_converter(storage="s3://no-such-bucket")
     with pytest.raises(RuntimeError, match="store failed"):
         await nowhere.encode([LARGE])
+
+
+async def test_the_values_of_a_run_are_found_and_removed(converter: DataConverter, client: Client) -> None:
+    await require_own_values_removed(converter, client)
+    assert [key for key in await keys() if "/ns/" in key] == []

@@ -9,6 +9,7 @@ import random
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 from temporalio.converter import DataConverter, ExternalStorage
 from temporalio.exceptions import ApplicationError
 
@@ -16,6 +17,8 @@ from perdure.errors import ConfigurationError
 from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import FileDriver
 from perdure.payloads.storage.files import Elsewhere
+
+from ...support.stored import require_own_values_removed
 
 LARGE = random.Random(1).randbytes(400_000).hex()
 
@@ -105,3 +108,10 @@ async def test_a_reference_that_names_no_file(converter: DataConverter, tmp_path
     payload.data = payload.data.replace(stored_files(tmp_path)[0].name.encode(), b"../../etc/passwd")
     with pytest.raises(ApplicationError, match="is not a SHA-256"):
         await converter.decode([payload], [str])
+
+
+async def test_the_values_of_a_run_are_found_and_removed(
+    converter: DataConverter, client: Client, tmp_path: Path
+) -> None:
+    await require_own_values_removed(converter, client)
+    assert stored_files(tmp_path) == []
