@@ -30,7 +30,7 @@ from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import TENANT, quote
 from ..vouching import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
-from .identity import Authenticator, Identity, identity_of
+from .identity import IDENTIFIED, Authenticator, Identity, identity_of
 from .problems import HttpProblem
 from .sse import STREAM_SECONDS
 from .watching import Watching
@@ -124,7 +124,9 @@ class Gateway:
 
     async def identify(self, request: Request) -> Identity:
         """Return who asks. Raises `HttpProblem`."""
-        return await identity_of(request.headers, self.authenticators)
+        identity = await identity_of(request.headers, self.authenticators)
+        request.scope[IDENTIFIED] = True
+        return identity
 
     def voucher(self, identity: Identity) -> Voucher | None:
         """Return what vouches for who asks; None where the gateway has no key, or asks nobody who they are."""

@@ -38,6 +38,8 @@ class Identity:
     roles: frozenset[str] = field(default_factory=frozenset)
 
 
+IDENTIFIED = "perdure.identified"
+"""Is in the scope of a request (ASGI) once it is known who asks."""
 ANYBODY = Identity("anybody")
 """Who asks a gateway that asks nobody who they are."""
 

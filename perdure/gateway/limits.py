@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .identity import bearer_of
+from .identity import IDENTIFIED, bearer_of
 from .metrics import Meters
 from .operations import problem_json
 from .problems import HttpProblem
@@ -81,7 +81,7 @@ class RequestLimiter:
                         raise
             if request.status == 401 and self._rates and client != address:
                 self._rates.take(address)
-            elif request.status and not request.kind:
+            elif IDENTIFIED in scope:
                 self._known[client] = True
 
         return admitted
@@ -98,7 +98,7 @@ class RequestLimiter:
 
     def _admit(self, scope: Scope, client: str, address: str) -> None:
         """Raises `HttpProblem` for a request that is too large or too much."""
-        limits, length = self._limits, Headers(scope=scope).get("content-length", "0")
+        limits, length = self._limits, Headers(scope=scope).get("content-length", "0")[:18]
         if length.isdecimal() and int(length) > limits.max_bytes:
             raise too_large(limits.max_bytes)
         if self._open.total() > limits.max_open:

@@ -65,9 +65,11 @@ async def test_server_prints_where_it_is(embedded: Cli) -> None:
 
 
 async def test_dev_serves_runs_of_other_terminals(embedded: Cli) -> None:
-    dev = await embedded.start("dev", "--tools", "tools.py")
+    dev = await embedded.start("dev", "--tools", "tools.py", "--serve", "ages.prompty", "--serve-port", "0")
     address = (await dev.says("Temporal server: 127.0.0.1:")).partition("Temporal server: ")[2].split()[0]
     await dev.says("tools: look_up_age")
+    if not any("Gateway: " in line for line in dev.lines):  # Both start at the same time.
+        await dev.says("Gateway: http://127.0.0.1:")
     connected = await Client.connect(address)
     await wait_for(lambda: somebody_polls(connected, DEFAULT_QUEUE))
     finished = await embedded("run", "ages.prompty", *PERSON, "--id", "elsewhere")

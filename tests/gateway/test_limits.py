@@ -64,7 +64,13 @@ async def test_a_client_asks_so_often_and_no_more(scripted: Scripted, serve_agen
         assert 1 <= int(refused.headers["retry-after"]) <= 2
         assert (await ask(bob)).status_code == 200, "each client has its own"
         assert (await http.get("/health/live")).status_code == 200
-        guesses = [(await ask(f"a guess at a token, number {number}")).status_code for number in range(4)]
+
+        async def guess(number: int) -> int:
+            token = f"a guess at a token, number {number}"
+            assert (await http.get("/health", headers={"Authorization": f"Bearer {token}"})).status_code in (200, 429)
+            return (await ask(token)).status_code
+
+        guesses = [await guess(number) for number in range(4)]
         assert guesses == [401, 401, 429, 429], "guesses count for their address"
         with pytest.raises(openai.RateLimitError):
             async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="guess", max_retries=0) as client:
