@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -132,9 +131,8 @@ def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[DeletionTarge
     if len(left) > 20:
         say(f"and {len(left) - 20:,} more, which --json has", "strong")
     if histories or values:
-        kinds = Counter({"called runs and turns": len(gone - set(targets))})
-        more = f", {kinds['called runs and turns']:,} runs that they had begun" if gone - set(targets) else ""
-        say(f"{histories:,} histories and {values:,} stored values are gone{more}", "faint")
+        begun = f"; of runs that they had begun: {len(gone - set(targets)):,}" if gone - set(targets) else ""
+        say(f"Gone for good: histories: {histories:,}, stored values: {values:,}{begun}", "faint")
     return {
         "runs": sorted(gone),
         "histories": histories,
