@@ -22,10 +22,11 @@ from ..support.stage import Stage
 from .house import ROOT
 
 AT_ONCE = 4
+MANY = (pytest.mark.trial, pytest.mark.timeout(900))
 COMMAND = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "-i", "person=Ann", "-q")
 
 
-@pytest.mark.parametrize(("times", "anew"), [(8, False), pytest.param(40, True, marks=pytest.mark.trial)])
+@pytest.mark.parametrize(("times", "anew"), [(8, False), pytest.param(40, True, marks=MANY)])
 async def test_so_many_runs_end_with_0(cli: Cli, times: int, anew: bool) -> None:
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -40,7 +41,7 @@ async def test_so_many_runs_end_with_0(cli: Cli, times: int, anew: bool) -> None
 SHOWN = re.search(r"```python\n(# answer_of\.py.*?)```", (ROOT / "docs/operating.md").read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(40, marks=pytest.mark.trial)])
+@pytest.mark.parametrize("times", [1, pytest.param(40, marks=MANY)])
 async def test_the_client_that_the_page_shows_ends_with_its_own_code(
     times: int,
     client: Client,

@@ -59,7 +59,7 @@ async def test_five_clients_twenty_times(stage: Stage, scripted: Scripted, seed:
 
 
 async def five_clients(stage: Stage, scripted: Scripted, seed: int) -> None:
-    model = scripted([asks(call("echo", text="x")), says(TEXT, chunk_delay=0.01)])
+    model = scripted([asks(call("echo", text="x")), says(TEXT, chunk_delay=0.03)])
     async with stage.worker({"echo": echo}):
         run = await stage.start(scripted_agent(model, ["echo"]), stream=True)
         clients = await asyncio.gather(*(interrupted(stage, run.id, seed + client) for client in range(5)))

@@ -121,7 +121,7 @@ async def test_runs_that_are_not_kept_any_more(memory: KaosMemory, caplog: pytes
     before = await memory.get_session_events(session_id)
     await removed(memory._client, f"{session_id}/1")
     with caplog.at_level(logging.WARNING, "perdure"):
-        after = await memory.get_session_events(session_id)
+        after = await KaosMemory(memory._client).get_session_events(session_id)
     assert [event.event_id for event in after] == [event.event_id for event in before]
     assert types(after) == PAGE * 2
     assert "the histories of 1 of its runs are not kept any more" in caplog.text
