@@ -69,12 +69,11 @@ class PageRequest(BaseModel):
                 found[id] = PersonDecision(given["approved"], str(reason or "denied"), self.arguments.get(id))
         return found
 
-    @property
-    def question_id(self) -> str:
-        """The id of the question after which the last message comes; "" for none."""
-        before = self.messages[-2] if len(self.messages) > 1 else None
-        parts = before.parts if before and before.role == "assistant" else []
-        return next((str(each.id) for each in reversed(parts) if each.type == "data-question"), "")
+    def times_said_after(self, id: str, text: str) -> int:
+        """Return how often a user says this behind the message of that id; 0 where there is no such message."""
+        ids = [each.id for each in self.messages]
+        after = self.messages[ids.index(id) + 1 :] if id in ids else []
+        return sum(each.role == "user" and each.text == text for each in after)
 
 
 class AiSdkDialect:
@@ -152,25 +151,23 @@ async def _say(chat: Chat, asked: PageRequest, turn: ChatTurn | None) -> FoundRu
         if turn and not turn.found.has_ended:
             return turn.found
         key = digest_of([last.id, asked.trigger, turn.found.id if turn else ""])
-    elif turn and (answered := await _answer_question(chat, turn, asked.question_id, last.text)):
+    elif turn and (answered := await _answer_question(chat, turn, asked)):
         return answered
     return await chat.say(last.text, key, turn)
 
 
-async def _answer_question(chat: Chat, turn: ChatTurn, asked: str, text: str) -> FoundRun | None:
+async def _answer_question(chat: Chat, turn: ChatTurn, asked: PageRequest) -> FoundRun | None:
     """Take a message for the answer to what the model asks; None where it asks nothing."""
+    text = asked.messages[-1].text
     questions = [turn.id_of(each) for each in turn.pending if each.question]
     if questions:
-        answered = asked if asked in questions else questions[0]
-        await chat.decide(turn, {answered: PersonDecision(True, answer=text)})
+        await chat.decide(turn, {questions[0]: PersonDecision(True, answer=text)})
         return turn.found
-    if not asked:
+    if not (times := asked.times_said_after(turn.found.id, text)):
         return None
-    for event in await turn.found.handle.events(children=True):
-        is_answer = event.type == "permission_completed" and event.data["answer"] == text
-        if is_answer and waiting_id(turn.found, event.run_id, event.data["digest"]) == asked:
-            return turn.found  # The same message once more.
-    return None
+    recorded = await turn.found.handle.events(children=True)
+    answers = [each for each in recorded if each.type == "permission_completed" and each.data["answer"] == text]
+    return turn.found if times <= len(answers) else None  # The same answer once more.
 
 
 async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, ToldText]:

@@ -102,6 +102,9 @@ class MessageStream:
                 yield self._result(event)
             case "permission_completed":
                 yield from self._decision_of(event)
+            case "permission_requested":
+                # What waits for an approval is told when it is known to wait; see `_requests_of`.
+                yield from self._question_of(event)
             case _ if event.run_id is not None:
                 pass  # Of called runs, calls and decisions are told.
             case "llm_start":
@@ -120,8 +123,6 @@ class MessageStream:
                 yield from self._steering_of(event)
             case "done" | "cancelled" | "failed":
                 yield from self._end_of(event)
-            case "permission_requested":
-                pass  # What waits is told when it is known to; see `_requests_of`.
             case _:
                 yield {"type": "data-perdure", "data": {"type": event.type, **event.data}, "transient": True}
 
@@ -186,6 +187,15 @@ class MessageStream:
             told = {"type": "tool-approval-response", "approvalId": id, "approved": event.data["approved"]}
             yield {**told, "reason": event.data["reason"]} if event.data["reason"] else told
 
+    def _question_of(self, event: RunEvent) -> Iterator[Chunk]:
+        """Tell what the model asks, or has asked."""
+        if event.data["kind"] == "question":
+            given = event.data["arguments"]
+            asked = {"question": given.get("question"), "choices": event.data["choices"]}
+            asked["allowOther"] = given.get("allow_other") is not False
+            id = waiting_id(self._found, event.run_id, event.data["digest"])
+            yield {"type": "data-question", "id": id, "data": asked}
+
     def _steering_of(self, event: RunEvent) -> Iterator[Chunk]:
         """Tell what somebody has said to the run while it was under way."""
         for place, message in enumerate(said_in(event)):
@@ -207,9 +217,7 @@ class MessageStream:
                 told: Chunk = {"type": "tool-input-available", "toolCallId": call, "toolName": each.name}
                 yield {**told, "input": each.arguments, "dynamic": True}
             if each.question:
-                asked = {"question": each.question, "choices": each.choices, "allowOther": each.allow_other}
-                yield {"type": "data-question", "id": id, "data": asked}
-                continue
+                continue  # It was told when the model has asked.
             request: Chunk = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call}
             if self._version > 6:
                 more = {"description": each.description, "deadline": each.deadline, "schema": each.parameters}

@@ -70,6 +70,8 @@ class ChatClients:
         while line := await self._process.stdout.readline():
             answer = json.loads(line)
             self._answers.pop(answer["number"]).set_result(answer)
+        for waiting in self._answers.values():
+            waiting.cancel("the process of the clients has ended")
 
     async def close(self) -> None:
         if self._process.returncode is None:

@@ -128,6 +128,10 @@ async function agUi({ url, threadId, messages, headers }) {
   };
 }
 
+// The clients leave some promises alone when a connection breaks: a page goes on all the same.
+process.on('unhandledRejection', error => console.error(`unhandled: ${error}`));
+process.on('uncaughtException', error => console.error(`uncaught: ${error}`));
+
 const clients = {};
 const makers = { 'ai-sdk': aiSdk, 'ag-ui': agUi };
 const answer = value => process.stdout.write(JSON.stringify(value) + '\n');
