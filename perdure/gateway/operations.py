@@ -189,7 +189,7 @@ def openapi_document(operations: Iterable[Endpoint], *, title: str) -> dict[str,
 def _operation_document(operation: Endpoint) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": _schema_of(operation.answer)}}
     if operation.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {}
     problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
     described: dict[str, Any] = {
         "operationId": operation.name,
