@@ -134,7 +134,8 @@ async def measure(server: Server, clients: int, runs: int, words: int, per_secon
         ) as gate:
             said = ""
             while not said.rstrip().endswith("}"):
-                said += await line_of(gate)
+                assert (line := await line_of(gate)), "the gateway has ended"
+                said += line
             url, before = json.loads(said)["url"], megabytes(gate.pid, "VmRSS")
             client, agent = await connect(server.address, namespace=namespace), load(file)
             handles = [
