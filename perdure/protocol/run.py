@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from ..agents import RecordedAgent, RecordedAgents
+from ..agents import Model, RecordedAgent, RecordedAgents
 from ..conversation import Conversation, ConversationRef
 from ..later import CompletedCall
 from ..loop.state import LoopState
@@ -296,6 +296,15 @@ class QueueInput(Exchanged):
 def paced_model(fallback: int) -> PacedCall:
     """Return the call of the agent's own model, or of one of its `fallback`, from 1."""
     return f"fallback {fallback}" if fallback else "model"
+
+
+def paced_with(paced: Mapping[PacedCall, str], model: Model) -> dict[PacedCall, str]:
+    """Return the same with another model in the place of the agent's own: with its rate, if one of these is."""
+    names = (f"{model.provider_key}/{model.id}", model.provider_key)
+    queues = {rate_of(queue): queue for queue in paced.values()}
+    found = next((queues[name] for name in names if name in queues), None)
+    others = {call: queue for call, queue in paced.items() if call != paced_model(0)}
+    return {paced_model(0): found, **others} if found else others
 
 
 def rate_queue(task_queue: str, name: str) -> str:

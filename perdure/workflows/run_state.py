@@ -24,7 +24,7 @@ from ..protocol.brakes import RunFacts
 from ..protocol.descriptions import shown_name
 from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
-from ..protocol.run import GoOn, RunInput, Shown, SteeringMessage
+from ..protocol.run import GoOn, RunInput, Shown, SteeringMessage, paced_with
 from ..text import duration_text
 from ..tool_calls import ToolRequest, ToolSpec
 from ..vouching import with_request
@@ -42,6 +42,9 @@ MAX_UPDATES = 1_000
 
 PERSONS_NOT_IN_VAIN = "persons-decide-not-in-vain"
 """The patch since which a run that waits for a person, or goes on after one, does not fail for want of a tool."""
+
+RATE_OF_OTHER_MODEL = "rate-of-the-other-model"
+"""The patch since which a run that goes on with another model no longer takes permits of its first one's rate."""
 
 ShownStatus = Literal["running", "waiting", "held", "done", "failed", "cancelled"]
 End = TypeVar("End", ToolResult, ChildEnd)
@@ -130,6 +133,8 @@ class RunState:
         """The rate that the next model call waits for."""
         self.slots: set[str] = set()
         """The calls that may be executed, of tools with a limit over all workers."""
+        self.waits_for_slots: list[str] = []
+        """The tools of the calls that wait for one."""
         self.held_up: HeldUp | None = None
         """Why a model call waits to be made again."""
         self.reply: ModelReply | None = None
@@ -241,6 +246,7 @@ class RunState:
             held=list(self.holds.held),
             awaited=self.awaited.open_calls,
             push=list(self.push.values()),
+            waits_for_slots=list(self.waits_for_slots),
             slept_seconds=self.loop.slept_seconds,
         )
 
@@ -282,6 +288,9 @@ class RunState:
             self.input = self.input.model_copy(update={"agent": agent})
             self.other_model, self.loop.fallback = agent.models[0], 0
             self.models[0] = agent.models[0].name
+            paced = paced_with(self.inventory.paced, agent.models[0])
+            if paced != self.inventory.paced and workflow.patched(RATE_OF_OTHER_MODEL):
+                self.inventory = self.inventory.model_copy(update={"paced": paced})
         model = self.models[0] if go_on.model else None
         self.emit("went_on", WentOnData(by=go_on.by, options=go_on.options, model=model))
         is_let_go_on(go_on)

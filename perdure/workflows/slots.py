@@ -67,7 +67,9 @@ async def _take_slot(state: RunState, ask: AskInput) -> bool:
         )
         why = f"a slot of the tool {ask.tool}"
         state.ready_at = workflow.time() + ASK_AGAIN_SECONDS
+        state.waits_for_slots.append(ask.tool)
         await wait_until(lambda: ask.key in state.slots or state.cancelled, ASK_AGAIN_SECONDS, why)
+        state.waits_for_slots.remove(ask.tool)
         if state.cancelled or ask.key in state.slots:
             return not state.cancelled
 

@@ -12,11 +12,12 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.worker import Worker
 
+from perdure.agents import Model
 from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, LimitExceededError, RunCancelled
 from perdure.messages import Message
 from perdure.protocol.names import PERMIT
-from perdure.protocol.run import rate_queue
+from perdure.protocol.run import paced_with, rate_of, rate_queue
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.worker import PerdurePlugin, create_worker
@@ -159,3 +160,16 @@ async def test_where_nobody_gives_permits_a_run_says_so_and_goes_on(stage: Stage
 def test_a_rate_of_an_unknown_provider_is_refused(stage: Stage) -> None:
     with pytest.raises(ConfigurationError, match="no provider 'opnai' .did you mean 'openai'"):
         create_worker(stage.client, model_rate={"opnai": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("model", "rate"),
+    [("openai/big", "openai/big"), ("openai/small", "openai"), ("anthropic/claude", "anthropic"), ("azure/x", None)],
+)
+def test_a_run_that_goes_on_with_another_model_takes_permits_of_its_rate(model: str, rate: str | None) -> None:
+    provider, id = model.split("/")
+    names = {"model": "openai/big", "fallback 1": "openai", "compactor": "anthropic"}
+    before = {call: rate_queue("q", name) for call, name in names.items()}
+    after = paced_with(before, Model(provider=provider, id=id))
+    others = {call: name for call, name in names.items() if call != "model"}
+    assert {call: rate_of(queue) for call, queue in after.items()} == others | ({"model": rate} if rate else {})
