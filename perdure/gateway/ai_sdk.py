@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from ..events import RunEvent
 from .ai_sdk_stream import MessageStream
 from .chats import Chat, ChatTurn, PersonDecision, ToldText, waiting_id
 from .gateway import FoundRun, Gateway, digest_of
@@ -163,11 +164,22 @@ async def _answer_question(chat: Chat, turn: ChatTurn, asked: PageRequest) -> Fo
     if questions:
         await chat.decide(turn, {questions[0]: PersonDecision(True, answer=text)})
         return turn.found
-    if not (times := asked.times_said_after(turn.found.id, text)):
+    times = asked.times_said_after(turn.found.id, text)
+    if not times and turn.found.has_ended:
         return None
     recorded = await turn.found.handle.events(children=True)
+    asks = {each.data["digest"] for each in recorded if each.type == "permission_requested" and _is_question(each)}
+    if not turn.found.has_ended and asks - {
+        each.data["digest"] for each in recorded if each.type == "permission_completed"
+    }:
+        # Nobody can say whether it waits, as after the loss of a worker: a guess would be read as something else.
+        raise HttpProblem(503, "unconfirmed", "Whether the question still waits is not known: send it again")
     answers = [each for each in recorded if each.type == "permission_completed" and each.data["answer"] == text]
-    return turn.found if times <= len(answers) else None  # The same answer once more.
+    return turn.found if 0 < times <= len(answers) else None  # The same answer once more.
+
+
+def _is_question(event: RunEvent) -> bool:
+    return bool(event.data["kind"] == "question")
 
 
 async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, ToldText]:
