@@ -13,7 +13,8 @@ in this process; the server and the model are reached as always, over sockets. W
 
 The first time has imported everything and opened the connections, so that neither counts; the largest import comes
 before it, since nothing traces it then. `perdure.testing` does not count either, nor do the worker's looks at its
-memory and at its event loops, which come again and again, whatever is being done, nor what it imports ahead.
+memory, at its event loops and at the record of brakes, which come again and again, whatever is being done, nor what it
+imports ahead.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from temporalio.client import Client
 
 import perdure
 from perdure import tool
+from perdure.activities.brakes import BrakeRecord
 from perdure.cli.entry import run
 from perdure.client import connect, session, start_run
 from perdure.loop.loop import AgentLoop
@@ -82,7 +84,10 @@ STEPS: dict[str, tuple[CodeType, CodeType]] = {
 }
 """The step of the loop that makes a call, and what follows it."""
 TIMERS: frozenset[CodeType] = frozenset(
-    {WorkflowMemory._watch.__code__, Watchdog._look.__code__, _warm_up.__code__, import_likely.__code__}
+    {
+        *(WorkflowMemory._watch.__code__, Watchdog._look.__code__, BrakeRecord.follow.__code__),
+        *(_warm_up.__code__, import_likely.__code__),
+    }
 )
 
 
