@@ -77,7 +77,7 @@ GROUPS = {
         Entry(
             "serve",
             "serve",
-            "Serve agents over HTTP until Ctrl-C: OpenAI's, MCP's and A2A's protocols, and perdure's own.",
+            "Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, the AI SDK, and its own.",
         ),
         Entry("server", "services", "Run the embedded server and its UI until Ctrl-C."),
         Entry("setup", "services", "Register what runs are found by (search attributes) in the server's namespace."),
@@ -87,7 +87,7 @@ GROUPS = {
         Entry("backup", "backup", "Copy the embedded server's database to a file, while it runs or not."),
         Entry("restore", "backup", "Put a copy in the place of the embedded server's database, which must not run."),
         Entry("codec-server", "encryption", "Serve what the Temporal UI and CLI need to show payloads, until Ctrl-C."),
-        Entry("encryption-key", "encryption", "Print a new key for PERDURE_ENCRYPTION_KEY."),
+        Entry("encryption-key", "encryption", "Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY."),
     ),
 }
 """The commands by what they are for, as the help lists them."""
