@@ -77,7 +77,7 @@ GROUPS = {
         Entry(
             "serve",
             "serve",
-            "Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, the AI SDK, and its own.",
+            "Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, AI SDK, and its own.",
         ),
         Entry("server", "services", "Run the embedded server and its UI until Ctrl-C."),
         Entry("setup", "services", "Register what runs are found by (search attributes) in the server's namespace."),

@@ -114,7 +114,7 @@ def serve(
     as_json: options.AsJson = False,
     ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
 ) -> None:
-    """Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, the AI SDK, and its own.
+    """Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, AI SDK, and its own.
 
     Where no Temporal server is configured, the embedded one is started, and a worker with it. Elsewhere a worker is
     started where --tools, --guardrails or --compactor name its code.
