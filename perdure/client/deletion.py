@@ -92,7 +92,7 @@ async def delete_session(client: Client, id: str) -> set[str]:
     Raises as `delete_run` does.
     """
     deletions = Deletions(client, force=True, going=[id])
-    await deletions.delete(DeletionTarget(id))
+    await deletions.delete_workflow(DeletionTarget(id))
     return set(deletions.requested)
 
 
@@ -155,9 +155,13 @@ class Deletions:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def delete(self, target: DeletionTarget) -> Deletion:
-        """Delete one. Raises as `delete_run` does."""
-        if target.id.startswith(SCHEDULED):
+        """Delete one; an id without a link may be `schedule:NAME`. Raises as `delete_run` does."""
+        if target.run_id is None and target.id.startswith(SCHEDULED):
             return await self._delete_schedule(target.id.removeprefix(SCHEDULED))
+        return await self.delete_workflow(target)
+
+    async def delete_workflow(self, target: DeletionTarget) -> Deletion:
+        """Delete a run or a session, also one whose id looks like a schedule's. Raises as `delete_run` does."""
         async with self._turns[target.id]:
             self._going.add(target.id)
             return await self._delete(target)

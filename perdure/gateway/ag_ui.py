@@ -15,7 +15,7 @@ from .ag_ui_stream import ThreadStream
 from .chats import Chat, ChatTurn, PersonDecision
 from .gateway import Gateway
 from .operations import json_body, problem_response
-from .problems import HttpProblem
+from .problems import HttpProblem, run_headers
 from .sse import event_stream, with_keepalives
 
 PREFIX = "/ag-ui"
@@ -69,7 +69,7 @@ async def _answer(chat: Chat, given: core.RunAgentInput, request: Request) -> Re
     else:
         raise HttpProblem(422, "invalid", f"Nothing was said in the thread {given.thread_id!r} yet: send a message")
     stream = ThreadStream(chat, found, given, request)
-    return event_stream(with_keepalives(stream.frames()), headers={"x-perdure-run": found.id})
+    return event_stream(with_keepalives(stream.frames()), headers=run_headers(found.id))
 
 
 async def _was_said(turn: ChatTurn, text: str) -> bool:

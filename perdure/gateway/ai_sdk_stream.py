@@ -16,7 +16,7 @@ from ..messages import Usage
 from .chats import ToldText, WaitsForPerson, follow, said_in, waiting_id
 from .gateway import FoundRun, Gateway
 from .operations import problem_of_request
-from .problems import HttpProblem
+from .problems import HttpProblem, run_headers
 from .sse import HEADERS, frame, with_keepalives
 
 STREAM_HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
@@ -69,7 +69,7 @@ class MessageStream:
 
     def answer(self) -> Response:
         """Return the answer that sends it."""
-        headers = {**STREAM_HEADERS, "x-perdure-run": self._found.id}
+        headers = {**STREAM_HEADERS, **run_headers(self._found.id)}
         return _CutResponse(with_keepalives(self._frames()), media_type="text/event-stream", headers=headers)
 
     async def _frames(self) -> AsyncGenerator[bytes, None]:

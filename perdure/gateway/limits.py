@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 import time
@@ -37,6 +38,8 @@ class Limits:
     """The same of each client."""
     rate: float | None = None
     """Requests a second of each client; None for as many as it likes."""
+    body_seconds: float = 120.0
+    """So long a request may take to come: one that never does would keep its place."""
 
 
 USUAL_LIMITS = Limits()
@@ -68,7 +71,7 @@ class RequestLimiter:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            request = _Request(self._limits.max_bytes, receive, send, refuse, scope)
+            request = _Request(self._limits, receive, send, refuse, scope)
             address, client = _address(scope), _client(scope)
             with self._meters.request(protocol, request), self._place(client):
                 try:
@@ -124,35 +127,50 @@ def too_large(limit: int) -> HttpProblem:
     return HttpProblem(413, "too_large", f"a request has at most {limit:,} bytes")
 
 
+def _too_slow(seconds: float) -> HttpProblem:
+    return HttpProblem(408, "too_slow", f"a request comes within {seconds:g} s: send it again")
+
+
 class _Request:
     """One request on its way: what it has sent, and how it is answered."""
 
-    def __init__(self, max_bytes: int, receive: Receive, send: Send, refuse: Refuse, scope: Scope) -> None:
+    def __init__(self, limits: Limits, receive: Receive, send: Send, refuse: Refuse, scope: Scope) -> None:
         self.status = 0
         """Of the answer that has begun."""
         self.kind = ""
         """The kind of the refusal."""
         self.is_stream = False
         self.on_answer: Callable[[], None] = lambda: None
-        self._left = max_bytes
-        self._max_bytes = max_bytes
+        self._limits = limits
+        self._left = limits.max_bytes
+        self._deadline: float | None = asyncio.get_running_loop().time() + limits.body_seconds
+        """None once the request is whole: what is received then is that the client has gone."""
+        self._fault: HttpProblem | None = None
         self._receive = receive
         self._send = send
         self._refuse = refuse
         self._scope = scope
 
     async def receive(self) -> Message:
-        """Pass a message of the client on. Raises `HttpProblem` once the request is too large."""
-        message = await self._receive()
+        """Pass a message of the client on. Raises `HttpProblem` once the request is too large, or takes too long."""
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            self._fault = _too_slow(self._limits.body_seconds)
+            raise self._fault from None
+        if not message.get("more_body"):
+            self._deadline = None
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise too_large(self._max_bytes)
+            self._fault = too_large(self._limits.max_bytes)
+            raise self._fault
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass a message to the client on; whatever becomes of a request that is too large, the answer says so."""
-        if self._left < 0 and not self.status:
-            await self.refuse(too_large(self._max_bytes))
+        """Pass a message to the client on; a request that was refused while it came is answered by that alone."""
+        if self._fault is not None and not self.status:
+            await self.refuse(self._fault)
         elif not self.kind:
             await self._pass_on(message)
 

@@ -35,7 +35,7 @@ from .openai_wire import (
     usage_body,
 )
 from .operations import json_body, problem_of_request
-from .problems import HttpProblem
+from .problems import HttpProblem, run_headers
 from .sse import event_stream, frame, with_keepalives
 
 
@@ -112,7 +112,7 @@ class ChatCompletion:
             run = await self._start_turn(users)
         found = await self._gateway.run(self._identity, run.id)
         if self._asked.stream:
-            return event_stream(self._stream(found), headers={"x-perdure-run": found.id})
+            return event_stream(self._stream(found), headers=run_headers(found.id))
         return await self._whole(found)
 
     def _answer_without_run(self, text: str) -> Response:
@@ -146,11 +146,11 @@ class ChatCompletion:
         try:
             result = await found.handle.result()
         except RunError as error:
-            raise HttpProblem(422, error.kind, str(error), headers={"x-perdure-run": found.id}) from error
+            raise HttpProblem(422, error.kind, str(error), headers=run_headers(found.id)) from error
         text = output_text(result.output)
         finish = "length" if result.is_incomplete else "stop"
         body = self._body(_completion_id(found), text, result.usage, finish)
-        return JSONResponse(body, headers={"x-perdure-run": found.id})
+        return JSONResponse(body, headers=run_headers(found.id))
 
     async def _stream(self, found: FoundRun) -> AsyncGenerator[bytes, None]:
         async with aclosing(with_keepalives(self._frames(found))) as frames:

@@ -66,6 +66,6 @@ class Responses:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:20]) <= MAX_NUMBER):
+    if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= MAX_NUMBER):
         raise BadParameter("starting_after", f"starting_after: expected a sequence_number, not {text!r:.80}")
     return int(text)

@@ -69,7 +69,7 @@ class Endpoint:
     """Whether who has what the path names may ask without saying who it is; `HttpCall.identity` is `ANYBODY` then."""
     streams: bool = False
     """Whether it answers with server-sent events to those who accept them."""
-    problems: tuple[int, ...] = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503)
+    problems: tuple[int, ...] = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503)
 
 
 def route_of(operation: Endpoint, gateway: Gateway) -> Route:

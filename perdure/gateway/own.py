@@ -50,7 +50,7 @@ from .own_types import (
     WaitQuery,
     camel_case,
 )
-from .problems import HttpProblem
+from .problems import HttpProblem, path_of
 from .sse import Resumable
 
 PREFIX = "/perdure"
@@ -83,7 +83,7 @@ async def start(call: HttpCall[Nothing, StartRun]) -> Response:
     )
     started = StartedRun(id=run.id, is_new=is_new)
     return JSONResponse(
-        started.model_dump(by_alias=True), status_code=201, headers={"Location": f"{PREFIX}/runs/{run.id}"}
+        started.model_dump(by_alias=True), status_code=201, headers={"Location": f"{PREFIX}/runs/{path_of(run.id)}"}
     )
 
 

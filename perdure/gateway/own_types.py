@@ -14,6 +14,11 @@ MAX_WAIT = 60.0
 """Seconds that a request may wait for a result."""
 
 
+MAX_ID_CHARS = 200
+WITHOUT_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
+"""Of ids and names: Temporal's databases fail at NUL in a filter, and headers can have none of these."""
+
+
 def camel_case(name: str) -> str:
     """Return `a_name` as `aName`."""
     first, *others = name.split("_")
@@ -44,7 +49,7 @@ class StartRun(CamelCase):
 
     agent: str
     inputs: dict[str, Any] = {}
-    id: str | None = Field(default=None, min_length=1, max_length=200)
+    id: str | None = Field(default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS)
     """The run's id; without one it is made from the agent's name."""
 
 
@@ -143,7 +148,7 @@ class ForkBody(CamelCase):
 
     at: int = Field(ge=1)
     steer: str | None = None
-    id: str | None = Field(default=None, min_length=1, max_length=200)
+    id: str | None = Field(default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS)
 
 
 class Waiting(CamelCase):
@@ -160,7 +165,7 @@ class SayBody(CamelCase):
     text: str = Field(min_length=1)
     agent: str | None = None
     """With whom a session begins, where there is none of the id yet."""
-    message_id: str | None = Field(default=None, min_length=1, max_length=200)
+    message_id: str | None = Field(default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS)
     """What is sent again under it counts once."""
     while_busy: Literal["steer", "queue", "reject"] | None = None
 
@@ -187,9 +192,9 @@ class RunsQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    agent: str | None = None
+    agent: str | None = Field(default=None, pattern=WITHOUT_CONTROLS)
     status: Literal["running", "waiting", "done", "failed", "cancelled", "terminated", "timed_out"] | None = None
-    session: str | None = None
+    session: str | None = Field(default=None, pattern=WITHOUT_CONTROLS)
     limit: int = Field(default=50, ge=1, le=1000)
 
 

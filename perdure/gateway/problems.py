@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -102,6 +103,16 @@ def problem_of(error: Exception) -> HttpProblem | None:
         case ValueError() | TypeError():
             return HttpProblem(422, "invalid", str(error))
     return None
+
+
+def path_of(id: str) -> str:
+    """Return an id as the path of a URL has it, with its slashes."""
+    return quote(id, safe="/:@!$&'()*+,;=~")
+
+
+def run_headers(id: str) -> dict[str, str]:
+    """Return the header of an answer that names its run; an id that no header can have is percent-encoded."""
+    return {"x-perdure-run": id if id.isascii() and id.isprintable() else path_of(id)}
 
 
 def faults_in(error: ValidationError) -> str:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..client.callers import held_back_characters
-from ..client.deletion import delete_run
+from ..client.deletion import Deletions, DeletionTarget
 from ..conversation import Append
 from ..errors import RunError
 from ..events import CONVERSATION_EVENTS
@@ -22,7 +22,7 @@ from .gateway import MEMO, FoundRun, Gateway, digest_of
 from .identity import Identity
 from .openai_wire import BadParameter
 from .operations import problem_of_request
-from .problems import HttpProblem
+from .problems import HttpProblem, run_headers
 from .responses_events import ResponseEvents
 from .responses_text import Frame
 from .responses_wire import ResponseId, input_item, response_body
@@ -62,7 +62,7 @@ class ShownResponse:
     @property
     def headers(self) -> dict[str, str]:
         """Those of each answer about it."""
-        return {"x-perdure-run": self._found.id}
+        return run_headers(self._found.id)
 
     def _events(self, after: int | None = None) -> ResponseEvents:
         model = self._about["model"]
@@ -144,7 +144,8 @@ class ShownResponse:
             raise BadParameter(
                 "response_id", f"The response {str(self.id)!r} is a turn of the conversation {session!r}: delete that"
             )
-        await delete_run(self._gateway.client, self._found.id)
+        deletions = Deletions(self._gateway.client, going=[self._found.id])
+        await deletions.delete_workflow(DeletionTarget(self._found.id))
 
     async def input(self) -> list[dict[str, Any]]:
         """Return what the client has said, as items."""

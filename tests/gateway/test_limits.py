@@ -90,3 +90,15 @@ async def test_so_many_requests_are_open_at_a_time(scripted: Scripted, serve_age
         answers = await asyncio.gather(*asked)
         assert sorted(each.status_code for each in answers) == [200, 200, 429]
         assert (await http.post("/v1/chat/completions", json=body, headers=headers)).status_code == 200
+
+
+async def test_a_request_that_never_ends_keeps_no_place(scripted: Scripted, serve_agents: Serve) -> None:
+    async with serve_agents(scripted_agent(scripted([])), limits=Limits(body_seconds=0.2)) as served:
+        for address in [*ADDRESSES, "/perdure/calls/nobody-is-asked-here"]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", httpx2.URL(served.url).port)
+            head = f"POST {address} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\n"
+            body = "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+            writer.write(f"{head}{body}".encode())
+            async with asyncio.timeout(20):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 408"), address
+            writer.close()

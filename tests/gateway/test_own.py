@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+from urllib.parse import unquote
 
 import httpx2
 import pytest
@@ -202,3 +203,28 @@ async def test_the_document_names_every_address(plain: Served) -> None:
         document = (await http.get("/openapi.json")).json()
     validate(document)
     assert set(document["paths"]["/perdure/runs/{id}/approve"]) == {"post"}
+
+
+async def test_ids_of_any_letters_are_told_and_control_characters_are_refused(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
+    model = scripted([says("Hello.")] * 3)
+    async with (
+        serve_agents(scripted_agent(model, instructions="user:\nHi")) as served,
+        served.asking() as http,
+    ):
+        id = f"注文 {served.gateway.task_queue}?"
+        started = await http.post("/runs", json={"agent": "tested", "id": id})
+        assert started.status_code == 201
+        shown = await http.get(f"{served.url}{started.headers['location']}")
+        assert shown.json()["id"] == id
+        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "session_id": f"注文-{id[3:-1]}"}
+        said = await http.post(f"{served.url}/kaos/tested/v1/chat/completions", json=asked)
+        assert unquote(said.headers["x-perdure-run"]) == f"{asked['session_id']}/1"
+        for refused in (
+            await http.post("/runs", json={"agent": "tested", "id": "a\0b"}),
+            await http.post("/runs", json={"agent": "tested", "id": "a\r\nb: c"}),
+            await http.get("/runs", params={"agent": "a\0b"}),
+            await http.get("/runs", params={"session": "\0"}),
+        ):
+            assert (refused.status_code, refused.json()["kind"]) == (422, "invalid")
