@@ -23,6 +23,7 @@ from .probe import probed_settings
 from .runs import (
     QueueState,
     failing_tasks,
+    held_runs,
     of_workers,
     queue_states,
     without_keys,
@@ -84,6 +85,7 @@ async def examined(
         usual = 1.5 * launch.POLL_SECONDS if server.embedded else POLL_SECONDS
         findings += [*of_workers(states), *without_workers(states, within or usual), *without_keys(states)]
         findings += [*await without_tools(client, states), *await failing_tasks(client, limit)]
+        findings += await held_runs(client, states)
         if probe and not is_cloud(client.service_client.config.target_host):
             findings += await probed_settings(client)
     report = {"server": about, "queues": [_queue(state) for state in states]}

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -18,8 +19,10 @@ from temporalio.client import ActivityFailureError, Client, WorkflowExecution
 from temporalio.service import RPCError
 
 from ...activities.pollers import WORKFLOWS, Version, pollers, version_of
+from ...client import get_run
 from ...protocol.inventory import WorkerAccount
 from ...protocol.names import SESSION_WORKFLOW, WORKER_ACCOUNT, WORKFLOW, own_queue
+from ...protocol.search_attributes import STATUS
 from ...text import count_of, one_line
 from ...worker.account import plain_client
 from ..check import Need, needs_of
@@ -242,6 +245,19 @@ def _lacking(need: Need, accounts: Sequence[WorkerAccount]) -> Iterator[str]:
         for name in names:
             if not any(name in getattr(account, has) for account in accounts):
                 yield f"the {what} {name!r}"
+
+
+async def held_runs(client: Client, states: Sequence[QueueState]) -> list[Finding]:
+    """Return the open runs that somebody has to let go on, with why the newest of them is held."""
+    ids = [run.id for state in states for run in state.runs if run.typed_search_attributes.get(STATUS) == "held"]
+    if not ids:
+        return []
+    text = f"{count_of(len(ids), 'open run')} {'is' if len(ids) == 1 else 'are'} held: {examples(ids)}"
+    with suppress(Exception):  # Whatever a reader raises: it must not hide what else is wrong.
+        if held := (await get_run(client, ids[0]).status()).held:
+            text += f". {ids[0]} ({held[0].reason}): {one_line(held[0].why, 200)}"
+    do = "perdure status ID says why; when that is mended: perdure go-on --status held (perdure docs holding)"
+    return [Finding("held", "warning", text, do, {"runs": ids})]
 
 
 async def failing_tasks(client: Client, limit: int) -> list[Finding]:

@@ -21,7 +21,7 @@ from perdure.client.connection import register_search_attributes
 from perdure.client.embedded.launch import dynamic_config, find_binary
 from perdure.payloads.converter import data_converter, perdure_data_converter
 from perdure.protocol.run import RunInput
-from perdure.testing import ScriptedModel, asks, call
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call
 from perdure.worker import create_worker
 
 from ...support.agents import scripted_agent
@@ -86,6 +86,17 @@ async def test_what_is_wrong_with_the_server(unfit: Client, cli: Cli) -> None:
     assert [each["id"] for each in json.loads(told.stdout)["findings"]] == ["no-namespace"]
 
 
+async def hold_a_run(stage: Stage) -> None:
+    """Start a run whose provider refuses its key."""
+    with ScriptedModel([ScriptedReply(status=401)]) as model:
+        run = await stage.start(scripted_agent(model), id="refused", on_failure="hold")
+
+        async def is_held() -> bool:
+            return (await run.status()).status == "held"
+
+        await wait_for(is_held)
+
+
 async def test_what_is_wrong_with_runs_and_workers(
     unfit: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +123,16 @@ async def test_what_is_wrong_with_runs_and_workers(
             versioned = create_worker(await another(unfit), task_queue="v", deployment="d", build_id="1")
             await stack.enter_async_context(versioned)
 
-            expected = {"no-worker", "no-tool", "failing-tasks", "no-key", "no-current-version", "different-storage"}
+            await hold_a_run(stage)
+            expected = {
+                "held",
+                "no-worker",
+                "no-tool",
+                "failing-tasks",
+                "no-key",
+                "no-current-version",
+                "different-storage",
+            }
 
             async def all_seen() -> dict[str, Finding] | None:
                 findings = await found(unfit)
@@ -121,6 +141,8 @@ async def test_what_is_wrong_with_runs_and_workers(
                 return findings if "lacking" in findings["no-tool"].about["runs"] else None
 
             findings = await wait_for(all_seen, every=0.5, timeout=60)
+    assert "refused (credentials): LLM call failed" in findings["held"].text
+    assert findings["held"].do.endswith("perdure go-on --status held (perdure docs holding)")
     assert findings["no-worker"].about["runs"] == ["lonely"]
     assert findings["no-worker"].do.startswith("perdure worker --task-queue nobody")
     assert findings["no-tool"].text.startswith("no worker of the task queue 'q' has the tool 'settle_the_bill'")
