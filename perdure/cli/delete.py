@@ -12,6 +12,7 @@ from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, Deletion
 from ..client.embedded.backup import forget_deleted
 from ..client.family import SCHEDULED
 from ..client.own_values import schedules_of
+from ..private_files import data_folder
 from ..text import count_of
 from . import run_options as options
 from .command import execute, use_command_class
@@ -73,8 +74,8 @@ async def _delete(selection: RunSelection, *, force: bool, wait: bool, yes: bool
         report.done += rest.done
         report.failed += rest.failed
         pending = await _wait(deletions, wait)
-        if server.embedded:
-            forget_deleted(server.embedded.folder)
+        # Also where the environment names the server: it may be this folder's.
+        forget_deleted(server.embedded.folder if server.embedded else data_folder())
         told = {**_say_what(deleted, targets), "pending": pending}
         code = show_report("delete", "Deleted", report, as_json, **told, unreached=UNREACHED)
         if report.done:

@@ -18,6 +18,7 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from ..commands import command_line, shell_word
 from ..errors import DeletionError
 from ..history.link import not_a_run, read_input
 from ..history.references import OWN, HistoryReferences, read_references
@@ -210,9 +211,11 @@ class Deletions:
     async def _end(self, id: str, chain: Chain) -> tuple[Family, Chain]:
         """End what is under way, which may go on in a new link meanwhile; return it as it is then."""
         if not self._force:
-            how = "end it first (perdure cancel), or delete it under way (--force, force=True)"
-            what = "session" if chain[-1].workflow_type == SESSION_WORKFLOW else "run"
-            raise DeletionError(f"the {what} {id!r} is under way: {how}", kind="open")
+            force = "or delete it under way (--force, force=True)"
+            if chain[-1].workflow_type == SESSION_WORKFLOW:
+                close = command_line("chat", more=f"--session {shell_word(id)} --close")
+                raise DeletionError(f"the session {id!r} is open: close it first ({close}), {force}", kind="open")
+            raise DeletionError(f"the run {id!r} is under way: end it first (perdure cancel), {force}", kind="open")
         origin, deadline = first_run_id(chain[0]), time.monotonic() + ENDING_SECONDS
         while time.monotonic() < deadline:
             try:

@@ -153,6 +153,8 @@ async def test_nothing_of_a_tenant_is_left(
         for run in [*runs, caller, other]:
             await run.result()
         await wait_for(lambda: _scheduled_has_ended(client, name))
+        with pytest.raises(DeletionError, match=f"is open: close it first .perdure chat --session {talk.id} --close"):
+            await delete_run(client, talk.id)
         await talk.close()
         assert holders(folder, mark)
         assert holders(storage, mark), "the search would find what is there"
@@ -216,7 +218,7 @@ async def test_an_open_session_goes_with_its_turns(stage: Stage, scripted: Scrip
         talk = session(stage.client, agent, f"session-{uuid.uuid4()}", task_queue=stage.task_queue)
         turn = await talk.send("hello")
         await turn.result()
-        with pytest.raises(DeletionError, match=r"the session '.*' is under way"):
+        with pytest.raises(DeletionError, match=r"the session '.*' is open"):
             await delete_run(stage.client, talk.id)
         alone = await delete_run(stage.client, turn.id)
         assert [(each.what, each.id) for each in alone.left] == [("session", talk.id)]

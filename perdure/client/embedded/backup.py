@@ -121,8 +121,13 @@ def _replace_database(database: Path, source: Path) -> Path | None:
 
 
 def forget_deleted(folder: Path) -> None:
-    """Let the journal of the folder's database be written anew: what was deleted is in it. The server may run."""
+    """Let the journal of the folder's database be written anew: what was deleted is in it. The server may run.
+
+    Nothing happens where the folder has no database.
+    """
     import sqlite3
 
+    if not database_of(folder).exists():
+        return
     with suppress(sqlite3.Error), closing(sqlite3.connect(database_of(folder), timeout=1.0)) as opened:
         opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
