@@ -18,6 +18,7 @@ from ..providers.rates import parsed_rates
 from ..worker import tune_process
 from ..worker_limits import OPEN, WorkerLimits
 from . import run_options as options
+from .agent_file import require_file
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
@@ -120,6 +121,8 @@ def serve(
     started where --tools, --guardrails or --compactor name its code.
     """
     code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
+    for path in agents:
+        require_file(path)
     offers = offers_of(agents)
     known = _authenticators(
         tokens,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
@@ -116,5 +117,10 @@ def run_headers(id: str) -> dict[str, str]:
 
 
 def faults_in(error: ValidationError) -> str:
-    """Return what is wrong with a request, as one line."""
-    return "; ".join(fault_text(dict(each)) for each in error.errors(include_url=False))
+    """Return what is wrong with a request, as one line: each fault after its place, but what validators say alone."""
+    return "; ".join(_fault(dict(each)) for each in error.errors(include_url=False))
+
+
+def _fault(detail: dict[str, Any]) -> str:
+    place = "" if "error" in detail.get("ctx", {}) else ".".join(map(str, detail["loc"]))
+    return f"{place}: {fault_text(detail)}" if place else fault_text(detail)

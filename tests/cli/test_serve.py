@@ -37,3 +37,6 @@ async def test_what_would_be_open_to_all_is_refused(embedded: Cli) -> None:
     refused = await embedded("serve", AGENTS, AGENTS)
     assert refused.code == 1
     assert "would both be offered as 'ages'" in refused.stderr
+    refused = await embedded("serve", "none.prompty")
+    assert refused.code == 2
+    assert "there is no file 'none.prompty'" in refused.stderr

@@ -196,6 +196,8 @@ async def test_what_is_wrong_is_said(plain: Served) -> None:
             assert (path, answer.status_code, answer.json()["kind"]) == (path, status, kind), answer.text
             assert answer.headers["content-type"] == "application/problem+json"
         assert (await http.get("/agents", headers={"Origin": plain.url})).status_code == 200
+        unfit = await http.post("/runs/any/approve", json={"callId": 7})
+        assert unfit.json()["detail"] == "callId: Input should be a valid string; digest: Field required"
 
 
 async def test_the_document_names_every_address(plain: Served) -> None:
