@@ -159,22 +159,24 @@ async def test_a_declared_tool_without_handler_fails_before_the_first_model_call
 
 async def test_parallel_calls_run_at_once_and_results_keep_the_order_of_the_request() -> None:
     running = 0
-    at_once: list[int] = []
+    turns = [asyncio.Event() for _ in range(4)]
 
-    async def work(seconds: float) -> str:
+    async def work(turn: int) -> str:
         nonlocal running
         running += 1
-        await asyncio.sleep(seconds)
-        at_once.append(running)
-        return f"slept {seconds}"
+        if running == 3:
+            turns[1].set()
+        await asyncio.wait_for(turns[turn].wait(), 20)
+        # The next one ends when this one has.
+        asyncio.get_running_loop().call_later(0.02, turns[min(turn + 1, 3)].set)
+        return f"was number {turn}"
 
-    calls = [call("work", f"call_{seconds}", seconds=seconds) for seconds in (0.03, 0.01, 0.02)]
+    calls = [call("work", f"call_{turn}", turn=turn) for turn in (3, 1, 2)]
     stage = await answer(*calls, tools={"work": work}, parallel_tool_calls=True)
-    assert at_once == [3, 3, 3]
-    assert stage.results() == ["slept 0.03", "slept 0.01", "slept 0.02"]
+    assert stage.results() == ["was number 3", "was number 1", "was number 2"]
     assert stage.types("tool_call_start", "tool_result") == ["tool_call_start"] * 3 + ["tool_result"] * 3
     ended = [event.call_id for event in stage.effects.log.page(0).events if event.type == "tool_result"]
-    assert ended == ["call_0.01", "call_0.02", "call_0.03"]
+    assert ended == ["call_1", "call_2", "call_3"]
 
 
 async def test_calls_run_one_after_the_other_by_default_or_when_a_tool_wants_it() -> None:

@@ -158,19 +158,20 @@ def mistakes_in_file(path: str, folder: Path) -> list[str]:
 
     Raises SpecificationError for a file that can't be read, and ImportError without the extra `openapi`.
     """
-    from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
+    from jsonschema.validators import validator_for
+    from openapi_spec_validator.schemas import schema_v30, schema_v31
 
     try:
         file = contained_path(path, folder.resolve(), [folder.resolve()])
         documents = Documents(file.as_uri(), _read(file))
     except LoadError as error:
         raise SpecificationError(str(error)) from None
-    validators = {"3.0": OpenAPIV30SpecValidator, "3.1": OpenAPIV31SpecValidator}
-    validator = validators.get(str(documents.root["openapi"])[:3])
-    if validator is None:
+    schema = {"3.0": schema_v30, "3.1": schema_v31}.get(str(documents.root["openapi"])[:3])
+    if schema is None:
         return []
-    # By the schema alone: the validator itself would fetch what the document refers to, from anywhere.
-    errors = validator(documents.root).schema_validator.iter_errors(documents.root)
+    # By the schema alone: the library's validator would fetch what the document refers to, from anywhere. And by this
+    # one always: where another is installed, it would use that, whose messages hold the whole schema.
+    errors = validator_for(schema)(dict(schema)).iter_errors(documents.root)
     try:
         return [
             f"{'/'.join(map(str, error.absolute_path)) or 'the document'}: {error.message:.200}" for error in errors
