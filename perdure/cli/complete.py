@@ -34,10 +34,10 @@ def complete(
 
     The tool has given the token away (perdure docs later). A call is finished once: the same again changes nothing.
     """
-    execute(_complete(token, _given(result, error), error, by, as_json))
+    execute(_complete(token, _result_to_send(result, error), error, by, as_json))
 
 
-def _given(result: str | None, error: str | None) -> str | None:
+def _result_to_send(result: str | None, error: str | None) -> str | None:
     """Return the result, from stdin if need be. Raises `UsageProblem` unless there is either a result or an error."""
     if (result is None) == (error is None):
         raise UsageProblem("expected either RESULT or --error TEXT: a call is finished with one of them")

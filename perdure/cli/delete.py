@@ -62,7 +62,7 @@ async def _delete(selection: RunSelection, *, force: bool, wait: bool, yes: bool
         if selection.dry_run:
             return show_dry_run("delete", list(targets), as_json)
         if targets and not yes:
-            await require_yes(f"Delete {_told(targets)} for good?", "delete")
+            await require_yes(f"Delete {_short_list(targets)} for good?", "delete")
         deletions, deleted = Deletions(server.client, force=force, going=targets), list[Deletion]()
 
         async def remove(id: str) -> None:
@@ -115,7 +115,7 @@ async def _targets(server: ServerConnection, selection: RunSelection) -> dict[st
     return targets
 
 
-def _told(targets: dict[str, list[DeletionTarget]]) -> str:
+def _short_list(targets: dict[str, list[DeletionTarget]]) -> str:
     shown = list(targets)
     return shown[0] if len(shown) == 1 else count_of(len(shown), "run")
 

@@ -49,7 +49,7 @@ class OctopusDialect:
             try:
                 identity = await gateway.identify(request)
                 asked = SendMessage.model_validate(await json_body(request))
-                run = await _taken(gateway, identity, request, asked)
+                run = await _send_message(gateway, identity, request, asked)
             except Exception as error:
                 return problem_response(error, request)
             return event_stream(with_keepalives(_frames(gateway, identity, request, run)))
@@ -57,7 +57,7 @@ class OctopusDialect:
         return [Route("/api/chat/{session}/send", send, methods=["POST"])]
 
 
-async def _taken(gateway: Gateway, identity: Identity, request: Request, asked: SendMessage) -> RunHandle:
+async def _send_message(gateway: Gateway, identity: Identity, request: Request, asked: SendMessage) -> RunHandle:
     """Send the message, and return the run that reads it, which may not have begun yet."""
     id = request.path_params["session"]
     key = asked.message_id or request.headers.get("idempotency-key")

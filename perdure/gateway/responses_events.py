@@ -140,7 +140,7 @@ class ResponseEvents:
         if not reply.is_complete:
             return
         reply.is_complete = False
-        if text is None or not text.startswith(reply.shown):
+        if text is None or not text.startswith(reply.text_of_client):
             yield from reply.void()
         reply.text = text or ""
         yield from reply.meet_client(is_whole=True)

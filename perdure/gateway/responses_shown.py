@@ -91,14 +91,14 @@ class ShownResponse:
     async def whole(self) -> dict[str, Any]:
         """Wait for its end, and return it. Raises `HttpProblem` where the run has failed."""
         made = self._events()
-        async for _ in self._made(made):
+        async for _ in self._frames_of(made):
             pass
         if made.body["status"] != "completed":
             error = made.body["error"] or {"code": "cancelled", "message": "The run was cancelled"}
             raise HttpProblem(422, error["code"], error["message"], headers=self.headers)
         return made.body
 
-    async def _made(self, made: ResponseEvents) -> AsyncGenerator[Frame, None]:
+    async def _frames_of(self, made: ResponseEvents) -> AsyncGenerator[Frame, None]:
         """Yield the events that are made of the run's until the response is over."""
         async with aclosing(self._gateway.stream(self._found)) as events:
             async for event in events:
@@ -117,7 +117,7 @@ class ShownResponse:
         for each in made.begin():
             yield sent(each)
         try:
-            async with aclosing(self._made(made)) as frames:
+            async with aclosing(self._frames_of(made)) as frames:
                 async for each in frames:
                     yield sent(each)
         except Exception as error:

@@ -94,7 +94,7 @@ class ReplyText:
         self._shown = 0
 
     @property
-    def shown(self) -> str:
+    def text_of_client(self) -> str:
         """What the client has of the text."""
         return self.text[: self._shown]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import uuid
 from collections.abc import AsyncIterator
@@ -15,9 +16,9 @@ from temporalio.client import Client
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 
 from .chat_clients import ChatClients
-from .command_line import Cli, Started
-from .commands import ForkedCommand
+from .command_line import Cli
 from .dev_server import free_port
+from .gateway_kills import Ground
 from .worker_process import WorkerJob
 from .workers import Nursery
 
@@ -94,68 +95,13 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             await writer.drain()
 
 
-class Ground:
-    """Two gateways and a worker, each a process that is killed and started again."""
-
-    def __init__(self, cli: Cli, nursery: Nursery, folder: Path, address: str, endpoint: str) -> None:
-        self.queue = f"chats-{uuid.uuid4()}"
-        self.kills = {"gateway": 0, "worker": 0}
-        self._cli, self._nursery = cli, nursery
-        self._job = WorkerJob(address=address, task_queue=self.queue, folder=str(folder))
-        self._ports = [free_port(), free_port()]
-        self._file = folder / "clerk.prompty"
-        self._file.write_text(AGENT.format(endpoint=endpoint))
-        self._gateways: dict[int, Started] = {}
-        self._balancer = Balancer(self._ports)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._balancer.port}"
-
-    async def _serve(self, port: int) -> None:
-        found = await self._cli.start("serve", str(self._file), "--port", str(port), "--task-queue", self.queue)
-        await found.says("Gateway: ")
-        self._gateways[port] = found
-
-    @asynccontextmanager
-    async def killing(self, pauses: tuple[float, float], most: int) -> AsyncIterator[None]:
-        """While the block runs, kill one or the other in turn, a pause after each is there again, `most` times."""
-        worker = await self._nursery.start(self._job)
-
-        async def kill() -> None:
-            nonlocal worker
-            while sum(self.kills.values()) < most:
-                await asyncio.sleep(random.uniform(*pauses))
-                which = min(self.kills, key=lambda one: self.kills[one])
-                self.kills[which] += 1
-                if which == "worker":
-                    worker.kill()
-                    worker = await self._nursery.start(self._job)
-                    continue
-                port = random.choice(self._ports)
-                process = self._gateways[port].process
-                assert isinstance(process, ForkedCommand)
-                await process.close()
-                await self._serve(port)
-
-        async with self._balancer.open():
-            await asyncio.gather(*map(self._serve, self._ports))
-            killing = asyncio.create_task(kill())
-            try:
-                yield
-            finally:
-                killing.cancel()
-                await asyncio.wait([killing])
-                if not killing.cancelled():
-                    killing.result()
-
-
 class Pages:
     """Pages of both protocols, each with a chat of its own, which come and go at random."""
 
-    def __init__(self, clients: ChatClients, ground: Ground, leave: tuple[int, int], visits: int) -> None:
+    def __init__(self, clients: ChatClients, url: str, name: str, leave: tuple[int, int], visits: int) -> None:
         self._clients = clients
-        self._ground = ground
+        self._url = url
+        self._name = name
         self._leave = leave
         self._visits = visits
         self.requests = 0
@@ -167,7 +113,7 @@ class Pages:
     async def play(self, number: int) -> None:
         """Hold one chat to its end, and see that its texts are whole, and every stream has ended once."""
         async with asyncio.timeout(SECONDS):
-            name = f"{self._ground.queue}-{number}"
+            name = f"{self._name}-{number}"
             seen = await (self._ai_sdk(name, str(number)) if number % 2 else self._ag_ui(name, str(number)))
         self.requests += seen["requests"]
         for stream in seen["streams"]:
@@ -176,7 +122,7 @@ class Pages:
 
     async def _ai_sdk(self, name: str, number: str) -> Seen:
         whole = before(number) + answer(number)
-        await self._clients.make("ai-sdk", name, package="ai", api=f"{self._ground.url}/ai/clerk", id=name)
+        await self._clients.make("ai-sdk", name, package="ai", api=f"{self._url}/ai/clerk", id=name)
         seen = await self._clients.do(name, "send", text=f"Read {number}", ms=self._moment(0))
         for visit in range(1, 10_000):
             assistants = [each for each in seen["messages"] if each["role"] == "assistant"]
@@ -201,7 +147,7 @@ class Pages:
 
     async def _ag_ui(self, name: str, number: str) -> Seen:
         expected = [f"Read {number}", before(number), "tea", answer(number)]
-        await self._clients.make("ag-ui", name, url=f"{self._ground.url}/ag-ui/clerk", threadId=name)
+        await self._clients.make("ag-ui", name, url=f"{self._url}/ag-ui/clerk", threadId=name)
         await self._clients.do(name, "say", id="m1", text=expected[0])
         seen: Seen = {"interrupts": []}
         for visit in range(10_000):
@@ -230,22 +176,29 @@ async def chats_over_kills(
     at_once: int,
     visits: int,
     pauses: tuple[float, float],
-    most: int,
+    kills: int | None = None,
 ) -> tuple[int, dict[str, int]]:
-    """Hold so many chats; each has its own text, and one run. Return the requests, and how often what was killed."""
+    """Hold so many chats, each with its own text and one run; return the requests, and how often what was killed.
+
+    Where `kills` is given, there are just so many, and chats go on until they have been.
+    """
     with ScriptedModel(reply) as model:
-        address = client.service_client.config.target_host
-        ground, places = Ground(cli, nursery, folder, address, model.openai_endpoint), asyncio.Semaphore(at_once)
-        pages = Pages(clients, ground, (30, 900), visits)
+        agent = folder / "clerk.prompty"
+        agent.write_text(AGENT.format(endpoint=model.openai_endpoint))
+        address, queue = client.service_client.config.target_host, f"chats-{uuid.uuid4()}"
+        job = WorkerJob(address=address, task_queue=queue, folder=str(folder))
+        ground = Ground(cli, nursery, job, agent, gateways=2, victims=("gateway", "worker"))
+        balancer = Balancer(ground.ports)
+        pages = Pages(clients, f"http://127.0.0.1:{balancer.port}", queue, (30, 900), visits)
+        begun = 0
 
-        async def play(number: int) -> None:
-            async with places:
-                await pages.play(number)
+        async def play() -> None:
+            nonlocal begun
+            while begun < chats or sum(ground.kills.values()) < (kills or 0):
+                begun += 1
+                await pages.play(begun)
 
-        async with ground.killing(pauses, most):
-            await asyncio.gather(*map(play, range(1, chats + 1)))
-    query = f"TaskQueue = '{ground.queue}' AND WorkflowType = 'perdure.AgentRun'"
-    while (await client.count_workflows(query)).count < chats:  # The server's lists are late.
-        await asyncio.sleep(0.1)
-    assert (await client.count_workflows(query)).count == chats
+        async with balancer.open(), ground.killing(pauses, math.inf if kills is None else kills):
+            await asyncio.gather(*(play() for _ in range(at_once)))
+    await ground.has_runs(client, begun, " AND WorkflowType = 'perdure.AgentRun'")
     return pages.requests, ground.kills

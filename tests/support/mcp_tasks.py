@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import httpx2
 from mcp import Client, types
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,9 +18,8 @@ from temporalio.client import Client as TemporalClient
 from perdure.gateway.mcp_server import TASKS, TOOL_USE
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
 
-from .command_line import Cli, Started
-from .commands import ForkedCommand
-from .dev_server import free_port
+from .command_line import Cli
+from .gateway_kills import Ground
 from .worker_process import WorkerJob
 from .workers import Nursery
 
@@ -84,65 +82,16 @@ def reply(request: ScriptedRequest) -> ScriptedReply:
     return says(f"It is {request.body['messages'][-1]['content']}.", delay=MODEL_SECONDS)
 
 
-class Ground:
-    """A gateway and a worker, each a process that is killed and started again."""
+class Desk:
+    """Where tasks are given to the agent of a gateway that comes and goes."""
 
-    def __init__(
-        self, cli: Cli, nursery: Nursery, folder: Path, address: str, endpoint: str, victims: Sequence[str]
-    ) -> None:
-        self.queue = f"tasks-{uuid.uuid4()}"
-        self.kills = dict.fromkeys(victims, 0)
-        self._cli, self._nursery, self._folder = cli, nursery, folder
-        self._job = WorkerJob(address=address, task_queue=self.queue, folder=str(folder))
-        self._port = free_port()
-        self._file = folder / "clerk.prompty"
-        self._file.write_text(AGENT.format(endpoint=endpoint))
-        self._gateway: Started | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/mcp/"
-
-    async def _serve(self) -> None:
-        """Start the gateway at its port."""
-        port = str(self._port)
-        self._gateway = await self._cli.start("serve", str(self._file), "--port", port, "--task-queue", self.queue)
-        await self._gateway.says("Gateway: ")
-
-    @asynccontextmanager
-    async def killing(self, pauses: tuple[float, float], most: float) -> AsyncIterator[None]:
-        """While the block runs, kill the victims in turn, a pause after each is there again, `most` times."""
-        await self._serve()
-        worker = await self._nursery.start(self._job)
-
-        async def kill() -> None:
-            nonlocal worker
-            while sum(self.kills.values()) < most:
-                await asyncio.sleep(random.uniform(*pauses))
-                which = min(self.kills, key=lambda one: self.kills[one])
-                self.kills[which] += 1
-                if which == "worker":
-                    worker.kill()
-                    worker = await self._nursery.start(self._job)
-                    continue
-                assert self._gateway is not None
-                assert isinstance(self._gateway.process, ForkedCommand)
-                await self._gateway.process.close()
-                await self._serve()
-
-        killing = asyncio.create_task(kill())
-        try:
-            yield
-        finally:
-            killing.cancel()
-            await asyncio.wait([killing])
-            if not killing.cancelled():
-                killing.result()
+    def __init__(self, url: str, name: str) -> None:
+        self._url, self._name = url, name
 
     async def play(self, question: str) -> str:
         """Call the agent as a task, and come back until there is its result; return that."""
         async with asyncio.timeout(SECONDS):
-            meta: Any = {TOOL_USE: f"{self.queue}-{question}"}
+            meta: Any = {TOOL_USE: f"{self._name}-{question}"}
             created = await self._until_done(
                 lambda client: client.session.call_tool("clerk", {"question": question}, meta=meta, allow_claimed=True)
             )
@@ -160,15 +109,10 @@ class Ground:
         """Return what comes of it, by a new connection each time: those before may have gone with the gateway."""
         while True:
             try:
-                async with Client(self.url, extensions=[Tasks()], mode="2026-07-28") as client:
+                async with Client(self._url, extensions=[Tasks()], mode="2026-07-28") as client:
                     return await act(client)
-            except BaseExceptionGroup as error:
-                if error.subgroup(AssertionError):
-                    raise
-            except AssertionError:
-                raise
-            except Exception:
-                pass  # Nobody is there, or it has gone in the middle: that is asked again.
+            except* httpx2.TransportError:  # Nobody is there, or it has gone in the middle: that is asked again.
+                pass
             await asyncio.sleep(0.2)
 
 
@@ -186,21 +130,19 @@ async def tasks_over_kills(
 ) -> dict[str, int]:
     """Play so many tasks; each has its own answer, and one run. Return how often what was killed."""
     with ScriptedModel(reply) as model:
-        address = client.service_client.config.target_host
-        ground, places = (
-            Ground(cli, nursery, folder, address, model.openai_endpoint, victims),
-            asyncio.Semaphore(at_once),
-        )
+        agent = folder / "clerk.prompty"
+        agent.write_text(AGENT.format(endpoint=model.openai_endpoint))
+        address, queue = client.service_client.config.target_host, f"tasks-{uuid.uuid4()}"
+        job = WorkerJob(address=address, task_queue=queue, folder=str(folder))
+        ground, places = Ground(cli, nursery, job, agent, victims=victims), asyncio.Semaphore(at_once)
+        desk = Desk(f"http://127.0.0.1:{ground.ports[0]}/mcp/", queue)
 
         async def play(number: int) -> str:
             async with places:
-                return await ground.play(f"number {number}")
+                return await desk.play(f"number {number}")
 
         async with ground.killing(pauses, most):
             answers = await asyncio.gather(*map(play, range(tasks)))
     assert answers == [f"It is number {number}." for number in range(tasks)]
-    query = f"TaskQueue = '{ground.queue}'"
-    while (await client.count_workflows(query)).count < tasks:  # The server's lists are late.
-        await asyncio.sleep(0.1)
-    assert (await client.count_workflows(query)).count == tasks
+    await ground.has_runs(client, tasks)
     return ground.kills
