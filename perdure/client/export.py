@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.workflow import NondeterminismError
 
 from .._version import __version__
 from ..agents import Model
@@ -26,6 +25,7 @@ from ..protocol.search_attributes import ORIGIN
 from ..redaction import redactor
 from ..tool_results import STORED
 from ..tools.results import to_result
+from ..trace.replay import NOT_REPLAYED
 from ..workflows.agent_run import AgentRun
 from .fork import fork_origin
 from .reading.log import replay
@@ -198,7 +198,7 @@ class _Export:
         """Return the workflow at the end of the link, or why it can't be had."""
         try:
             return await replay(self._chain.workflow_id, link.history, self._chain.client.data_converter)
-        except (NondeterminismError, ValueError) as error:
+        except NOT_REPLAYED as error:
             return f"events can't be read: {error}"
 
     def _event_lines(self, run: AgentRun | str) -> list[JsonObject]:

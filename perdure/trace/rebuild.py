@@ -13,7 +13,6 @@ from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlag
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.workflow import NondeterminismError
 
 from .._version import __version__
 from ..errors import ConfigurationError
@@ -28,7 +27,7 @@ from ..trace_ids import TraceIds
 from .describe import Describer, SpanFacts
 from .describe_run import QUOTES_CONTENT, agent_span, link_spans
 from .rebuilt_activities import activity_spans, add_pending, timer_spans
-from .replay import Replayed, replay_link
+from .replay import NOT_REPLAYED, Replayed, replay_link
 
 SpanEvent = tuple[str, int, dict[str, str | int]]
 
@@ -131,7 +130,7 @@ class _Run:
         converter, namespace = self._client.data_converter, self._client.namespace
         try:
             return await replay_link(self._ids.workflow_id, link.history, converter, namespace=namespace)
-        except (NondeterminismError, ValueError) as error:
+        except NOT_REPLAYED as error:
             self._incomplete = f"link {link.run_id} can't be replayed by this version of perdure: {error}"[:500]
             return None
 

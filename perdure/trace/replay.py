@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from google.protobuf.message import Message
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import (
     Interceptor,
     Replayer,
@@ -32,6 +35,8 @@ logger = logging.getLogger("perdure")
 DEADLOCK = "[TMPRL1101]"
 """By this, Temporal's SDK names what it has ended because one step took more than 2 s: a machine may have no time."""
 TRIES = 5
+NOT_REPLAYED = (workflow.NondeterminismError, ApplicationError, ValueError)
+"""What `replay_link` raises for a history."""
 
 
 @dataclass
@@ -49,8 +54,8 @@ async def replay_link(
 ) -> Replayed:
     """Replay the history, which may be that of an open run.
 
-    Raises `NondeterminismError` when this version of perdure would not have made that history, and `ValueError` when
-    no agent was run in it, or when it can't be replayed to its end.
+    Raises `NondeterminismError` when this version of perdure would not have made that history, `ApplicationError` when
+    a value of it is lost, and `ValueError` when no agent was run in it, or when it can't be replayed to its end.
     """
     for _ in range(TRIES):
         result, begun, asked = await _replay(workflow_id, events, converter, namespace)
@@ -60,9 +65,33 @@ async def replay_link(
     else:
         raise ValueError(f"the history of {workflow_id!r} can't be replayed to its end: {result.replay_failure}")
     # Of another failure, such as of a value that this process can't read, whoever reads that value tells more.
-    if isinstance(result.replay_failure, workflow.NondeterminismError) or begun.run is None or begun.info is None:
+    if isinstance(result.replay_failure, workflow.NondeterminismError):
+        raise await _loss(events, converter) or result.replay_failure
+    if begun.run is None or begun.info is None:
         raise result.replay_failure or ValueError(f"the history of {workflow_id!r} is not that of an agent's run")
     return Replayed(begun.run, begun.info, asked.local)
+
+
+async def _loss(events: Sequence[HistoryEvent], converter: DataConverter) -> ApplicationError | None:
+    """Return the error of the first value that is lost: the run read it, and a replay without it goes another way."""
+    for event in events:
+        for payload in _payloads(event):
+            try:
+                await converter.decode([payload])
+            except ApplicationError as error:
+                return error
+    return None
+
+
+def _payloads(message: Message) -> Iterator[Payload]:
+    """Yield a copy of each payload in the message: decoding may change it."""
+    if isinstance(message, Payload):
+        yield Payload.FromString(message.SerializeToString())
+        return
+    for _, value in message.ListFields():
+        each = [value] if isinstance(value, Message) else value.values() if isinstance(value, Mapping) else value
+        if not isinstance(each, str | bytes | int | float):
+            yield from (payload for part in each if isinstance(part, Message) for payload in _payloads(part))
 
 
 async def _replay(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import RunHandle, get_run
@@ -129,6 +130,25 @@ async def test_a_value_that_is_lost_while_the_run_goes_on(stage: Stage, scripted
         with pytest.raises(RunError, match="is gone") as raised:
             await run.result()
     assert raised.value.kind == "storage"
+
+
+async def test_a_value_that_is_lost_after_the_run_has_read_it_is_named(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    model = scripted([asks(call("draw", "a")), says("late", delay=60)])
+    async with stage.worker([draw]):
+        run = await stage.start(scripted_agent(model, ["draw"]))
+
+        async def has_read_it() -> bool:
+            return (await run.status()).iteration == 2
+
+        await wait_for(has_read_it)
+        await stage.client.get_workflow_handle(run.id).terminate()
+        for file in files(tmp_path):
+            file.unlink()
+        with pytest.raises(ApplicationError, match="is gone") as raised:
+            await run.status()
+        assert raised.value.type == "storage"
 
 
 async def test_a_reader_without_the_storage(

@@ -13,7 +13,6 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHandle, WorkflowQueryFailedError
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.workflow import NondeterminismError
 
 from ...events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
 from ...history.chain import Chain
@@ -21,7 +20,7 @@ from ...history.events import CLOSING_EVENTS
 from ...history.link import RecordedLink, read_link
 from ...history.transcript import Transcript
 from ...protocol.names import EVENTS
-from ...trace.replay import replay_link
+from ...trace.replay import NOT_REPLAYED, replay_link
 from ...workflows.agent_run import AgentRun
 
 QUERY_SECONDS = 2.0
@@ -52,8 +51,7 @@ async def ask(handle: WorkflowHandle[Any, Any], query: str, *arguments: Any, ans
 async def replay(workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter) -> AgentRun:
     """The workflow object as it stands at the end of the history, which may be that of an open run.
 
-    Raises `NondeterminismError` when this version of perdure would not have made that history, and `ValueError` when
-    no agent was run in it.
+    Raises what `replay_link` raises.
     """
     return (await replay_link(workflow_id, events, converter)).run
 
@@ -166,7 +164,7 @@ class RunLog:
             return True  # Nothing has happened yet, and there is nothing to replay.
         try:
             run = await replay(self._id, events, self._client.data_converter)
-        except (NondeterminismError, ValueError):
+        except NOT_REPLAYED:
             # Another version of perdure executes the run.
             self._event_seconds = float("inf")
             return False

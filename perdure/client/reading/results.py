@@ -26,6 +26,7 @@ from ...payloads.storage.files import STORAGE_ERROR
 from ...protocol.outcome import RunFailure, RunOutput, RunResult
 from ...tool_results import STORED, CallPlace, choose
 from ...tools.results import to_result
+from ...trace.replay import NOT_REPLAYED
 from .log import RunLog, replay
 from .status import StatusReader
 
@@ -74,7 +75,7 @@ async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLi
         return conversation.messages
     try:
         return (await replay(workflow_id, link.history, client.data_converter)).conversation
-    except (NondeterminismError, ValueError) as error:
+    except NOT_REPLAYED as error:
         # Another version of perdure made this history, or the run failed before it began.
         logger.warning("the end of the conversation of %s can't be read: %s", workflow_id, error)
     return conversation.messages

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
-from temporalio.workflow import NondeterminismError
 
 from ...conversation import Append, Operation, Rewrite, Trim
 from ...events import RunEvent
@@ -22,6 +21,7 @@ from ...messages import Message, Usage
 from ...protocol.outcome import RunOutput
 from ...tool_results import STORED
 from ...tools.results import to_result
+from ...trace.replay import NOT_REPLAYED
 from .actions import RunActions, count_actions
 from .log import replay
 
@@ -246,7 +246,7 @@ class _Reader:
         chain = self._chain
         try:
             run = await replay(chain.workflow_id, link.history, chain.client.data_converter)
-        except (NondeterminismError, ValueError):
+        except NOT_REPLAYED:
             # Another version has made this history: what was decided is in the conversation, but not when.
             self._survey.unreplayed += 1
             return
