@@ -162,7 +162,9 @@ async def _answer_question(chat: Chat, turn: ChatTurn, asked: PageRequest) -> Fo
     text = asked.messages[-1].text
     questions = [turn.id_of(each) for each in turn.pending if each.question]
     if questions:
-        await chat.decide(turn, {questions[0]: PersonDecision(True, answer=text)})
+        # A page that was not told of the question sends again what has led to it.
+        if not await chat.has_taken(text, asked.messages[-1].id):
+            await chat.decide(turn, {questions[0]: PersonDecision(True, answer=text)})
         return turn.found
     times = asked.times_said_after(turn.found.id, text)
     if not times and turn.found.has_ended:

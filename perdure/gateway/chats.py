@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.service import RPCError, RPCStatusCode
+
 from ..conversation import Append
 from ..errors import ApprovalError, RunNotFound
 from ..events import TERMINAL_EVENTS, RunEvent
@@ -91,12 +94,29 @@ class Chat:
         if pending and session_settings(self.offer.agent).while_busy == "queue":
             raise HttpProblem(409, "waiting", f"{pending[0].name} waits for a decision, and the message behind it")
         session = await self.gateway.session(self.identity, self.id, self.offer)
-        sent = await session.send(text, message_id=digest_of([key, text]), by=self.identity.name)
+        sent = await session.send(text, message_id=_message_id(text, key), by=self.identity.name)
         await sent.status()  # The run of a queued message is there when this returns.
         found = await self.gateway.run(self.identity, sent.id)
         if before and before.found.id == found.id and not before.found.has_ended:
             return await self._reader_of(found, text)
         return found
+
+    async def has_taken(self, text: str, key: str) -> bool:
+        """Return whether the message was sent before: as far as that is known without its session's earlier links.
+
+        Waits for one that is on its way.
+        """
+        session = await self.gateway.session(self.identity, self.id, self.offer)
+        sent = self.gateway.client.get_workflow_handle(session.id).get_update_handle(_message_id(text, key))
+        try:
+            await sent.result()
+        except WorkflowUpdateFailedError:
+            return False
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return False
+        return True
 
     async def _reader_of(self, found: FoundRun, text: str) -> FoundRun:
         """Return the run that reads a message which has come while that one was under way, as soon as one does.
@@ -145,6 +165,11 @@ class Chat:
             return False
         await turn.found.handle.cancel("the client has stopped it")
         return True
+
+
+def _message_id(text: str, key: str) -> str:
+    """Return the id under which a session takes the message once."""
+    return digest_of([key, text])
 
 
 @dataclass(frozen=True)

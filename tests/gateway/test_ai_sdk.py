@@ -109,6 +109,25 @@ async def test_the_next_message_answers_a_question(
         assert "Tea it is." in [text_of(each) for each in done["messages"]]
 
 
+async def test_a_message_that_is_sent_again_is_no_answer_to_what_it_has_led_to(
+    scripted: Scripted, serve_agents: Serve, clients: ChatClients
+) -> None:
+    asked = asks(call("ask_user", question="Which?"))
+    model = scripted([asked, says("Tea it is.")])
+    async with serve_agents(scripted_agent(model, [ASK_USER])) as served:
+        id = await open_chat(clients, served, "p3-again")
+        sent = await clients.do("p3-again", "send", text="tea")
+        # As the page sends it that was never told of the question.
+        repeated = {"id": id, "messages": sent["messages"][:1], "trigger": "submit-message"}
+        async with httpx2.AsyncClient(base_url=served.url, timeout=60) as http:
+            assert '"data-question"' in (await http.post("/ai/tested", json=repeated)).text
+        assert len(model.requests) == 1
+        # The same words of another message are its answer.
+        done = await clients.do("p3-again", "send", text="tea")
+        assert "Tea it is." in [text_of(each) for each in done["messages"]]
+    assert len(model.requests) == 2
+
+
 async def test_a_page_that_is_cut_goes_on_at_another_gateway(
     stage: Stage, scripted: Scripted, serve_agents: Serve, clients: ChatClients
 ) -> None:

@@ -45,12 +45,13 @@ def answer(number: str) -> str:
 
 
 def reply(request: ScriptedRequest) -> ScriptedReply:
-    """A question, and when that is answered, a text that takes a while."""
+    """A question, and when that is answered by what the page says to it, a text that takes a while."""
     messages = request.body["messages"]
     number = next(each["content"] for each in messages if each["role"] == "user").split()[-1]
     if messages[-1]["role"] == "user":
         return asks(call("ask_user", question="Which?"), text=before(number))
-    return says(answer(number), chunk_delay=0.02)
+    said = messages[-1]["content"]
+    return says(answer(number) if "tea" in said else f"I have not asked for {said!r}.", chunk_delay=0.02)
 
 
 class Balancer:

@@ -51,7 +51,8 @@ class Ground:
         asked = f"TaskQueue = '{self.queue}'{query}"
         while (await client.count_workflows(asked)).count < expected:
             await asyncio.sleep(0.1)
-        assert (await client.count_workflows(asked)).count == expected
+        found = [each.id async for each in client.list_workflows(asked)]
+        assert len(found) == expected, sorted(found)
 
     async def _kill_in_turn(self, pauses: tuple[float, float], most: float) -> None:
         while sum(self.kills.values()) < most:
