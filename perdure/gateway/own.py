@@ -13,13 +13,14 @@ from starlette.routing import BaseRoute, Route
 from temporalio.client import WorkflowExecution
 
 from ..client import RunHandle, complete_call
+from ..client.listed_status import listed_status, status_condition
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
 from ..later import read_token
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.names import SESSION_WORKFLOW
-from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT, quote
+from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote
 from ..protocol.session import SessionStatus
 from .gateway import FoundRun, Gateway, OfferedAgent, moment, scoped_id
 from .identity import ANYBODY
@@ -87,32 +88,13 @@ async def start(call: HttpCall[Nothing, StartRun]) -> Response:
     )
 
 
-_STATUS = {
-    "COMPLETED": "done",
-    "FAILED": "failed",
-    "CANCELED": "cancelled",
-    "TERMINATED": "terminated",
-    "TIMED_OUT": "timed_out",
-}
-_CONDITIONS = {
-    "running": "ExecutionStatus = 'Running'",
-    "waiting": f"ExecutionStatus = 'Running' AND {STATUS.name} = 'waiting'",
-    "done": "ExecutionStatus = 'Completed'",
-    "failed": "ExecutionStatus = 'Failed'",
-    "cancelled": "ExecutionStatus = 'Canceled'",
-    "terminated": "ExecutionStatus = 'Terminated'",
-    "timed_out": "ExecutionStatus = 'TimedOut'",
-}
-
-
 def summary_of(run: WorkflowExecution) -> dict[str, Any]:
     """Return the fields of a `RunSummary`."""
     attributes = run.typed_search_attributes
-    open_status = "waiting" if attributes.get(STATUS) == "waiting" else "running"
     return {
         "id": run.id,
         "agent": attributes.get(AGENT),
-        "status": _STATUS.get(run.status.name if run.status else "", open_status),
+        "status": listed_status(run),
         "started": moment(run.start_time),
         "closed": moment(run.close_time),
         "tenant": attributes.get(TENANT),
@@ -125,7 +107,7 @@ def summary_of(run: WorkflowExecution) -> dict[str, Any]:
 async def list_runs(call: HttpCall[RunsQuery]) -> list[RunSummary]:
     """The newest runs."""
     query = call.query
-    conditions = [_CONDITIONS[query.status]] if query.status else []
+    conditions = [status_condition(query.status)] if query.status else []
     equal = ((AGENT, query.agent), (SESSION, query.session))
     conditions += [f"{key.name} = {quote(value)}" for key, value in equal if value is not None]
     found = await call.gateway.list(call.identity, conditions, limit=query.limit)
@@ -249,7 +231,7 @@ AT_ONCE = 20
 
 async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
     """What waits for a person, in the newest runs that wait."""
-    runs = await call.gateway.list(call.identity, [_CONDITIONS["waiting"]], limit=call.query.limit)
+    runs = await call.gateway.list(call.identity, [status_condition("waiting")], limit=call.query.limit)
     places = asyncio.Semaphore(AT_ONCE)
 
     async def ask(run: WorkflowExecution) -> list[Waiting]:

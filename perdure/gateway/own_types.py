@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..client.listed_status import ListedStatus
 from ..messages import Usage
 from ..protocol.outcome import RunStatus
 from ..tool_calls import PendingApproval
@@ -65,7 +66,7 @@ class RunSummary(CamelCase):
 
     id: str
     agent: str | None
-    status: Literal["running", "waiting", "done", "failed", "cancelled", "terminated", "timed_out"]
+    status: ListedStatus
     started: str | None
     closed: str | None
     tenant: str | None
@@ -193,7 +194,7 @@ class RunsQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     agent: str | None = Field(default=None, pattern=WITHOUT_CONTROLS)
-    status: Literal["running", "waiting", "done", "failed", "cancelled", "terminated", "timed_out"] | None = None
+    status: ListedStatus | None = None
     session: str | None = Field(default=None, pattern=WITHOUT_CONTROLS)
     limit: int = Field(default=50, ge=1, le=1000)
 

@@ -15,11 +15,12 @@ from openapi_spec_validator import validate
 from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway
 from perdure.payloads.codec_server.app import serve
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
+from ..support.waiting import wait_for
 from .conftest import Serve, Served
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -126,6 +127,23 @@ async def test_what_waits_is_seen_and_decided(scripted: Scripted, serve_agents: 
     [decided] = [each["data"] for each in events if each["type"] == "permission_completed"]
     assert result.endswith("\npaid 2")
     assert decided["by"] == "anybody"
+
+
+async def test_a_held_run_is_listed_as_that(scripted: Scripted, serve_agents: Serve) -> None:
+    metadata = {"perdure": {"onFailure": "hold"}}
+    agent = scripted_agent(scripted([ScriptedReply(status=401)]), instructions="user:\nHi", metadata=metadata)
+    async with serve_agents(agent) as served, served.asking() as http:
+        run = (await http.post("/runs", json={"agent": "tested"})).json()["id"]
+
+        async def listed_as() -> list[str]:
+            rows = (await http.get("/runs", params={"status": "held", "limit": 1000})).json()
+            return [row["status"] for row in rows if row["id"] == run]
+
+        assert await wait_for(listed_as) == ["held"]
+        waiting = (await http.get("/runs", params={"status": "waiting", "limit": 1000})).json()
+        assert run not in [row["id"] for row in waiting]
+        assert (await http.get(f"/runs/{run}")).json()["status"] == "held"
+        await http.post(f"/runs/{run}/cancel")
 
 
 async def waiting_call(http: httpx2.AsyncClient, run: str) -> dict[str, Any]:
