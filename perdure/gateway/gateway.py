@@ -26,6 +26,7 @@ from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..prompty.load import load
+from ..prompty.portable import portable
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import TENANT, quote
 from ..vouching import Voucher, VouchKeys, vouch_keys
@@ -51,7 +52,8 @@ class OfferedAgent:
 def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
     """Load the agents; each is offered by its file's name, without the ending.
 
-    Raises what `load` raises, and `ConfigurationError` for two of one name.
+    Raises what `load` raises, and `ConfigurationError` for two of one name and for one that can't be started because
+    a secret stands in its file.
     """
     offers: dict[str, OfferedAgent] = {}
     for path in paths:
@@ -61,6 +63,10 @@ def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
                 f"{str(path)!r} and {str(offers[name].path)!r} would both be offered as {name!r}: rename one of them"
             )
         offers[name] = OfferedAgent(name, load(path), path)
+        try:
+            portable(offers[name].agent)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{str(path)!r} can't be offered: {error}") from None
     if not offers:
         raise ConfigurationError("a gateway without agents has nothing to offer: name at least one .prompty file")
     return offers

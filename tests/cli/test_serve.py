@@ -40,3 +40,12 @@ async def test_what_would_be_open_to_all_is_refused(embedded: Cli) -> None:
     refused = await embedded("serve", "none.prompty")
     assert refused.code == 2
     assert "there is no file 'none.prompty'" in refused.stderr
+
+
+async def test_an_agent_with_a_secret_in_its_file_is_refused_before_anybody_asks(embedded: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "open.prompty"
+    file.write_text("---\nname: open\nmodel: {id: m, connection: {kind: key, apiKey: written-here-itself}}\n---\nHi\n")
+    refused = await embedded("serve", str(file))
+    assert refused.code == 1
+    assert f"'{file}' can't be offered: model.connection.apiKey is a secret itself" in refused.stderr
+    assert "written-here-itself" not in refused.stderr
