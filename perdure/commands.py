@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from typing import TYPE_CHECKING
 
 from .text import visible
+
+if TYPE_CHECKING:
+    from .tool_calls import PendingApproval
 
 
 def command_line(name: str, *arguments: str, more: str = "") -> str:
@@ -39,6 +44,27 @@ def decision_command(run_id: str, call_id: str, digest: str | None, *, kind: str
     if kind == "question":
         return _command("answer", run_id, call_id, digest, ANSWER)
     return _command("approve", run_id, call_id, digest)
+
+
+def ways_to_decide(
+    run_id: str, call_id: str, digest: str | None, *, kind: str = "approval", needs_gateway: bool = False
+) -> tuple[str, ...]:
+    """Return how to decide about a call: the command that approves or answers it, and the one that denies it.
+
+    Where only those may decide for whom a gateway vouches, no command does: what to send to a gateway is the only way.
+    """
+    if not needs_gateway:
+        return decision_command(run_id, call_id, digest, kind=kind), denial_command(run_id, call_id, digest)
+    verb = "answer" if kind == "question" else "approve"
+    said = {"callId": call_id, "digest": digest, **({"text": ANSWER} if kind == "question" else {})}
+    path = f"/perdure/runs/{visible(run_id)}/{verb}"
+    return (f"only through a gateway: POST {path} {json.dumps(said)}, or /deny",)
+
+
+def ways_to_settle(run_id: str, pending: PendingApproval) -> tuple[str, ...]:
+    """Return how to decide about what waits in a run, as `ways_to_decide` does."""
+    may_only = pending.deciders is not None and pending.deciders.needs_vouch
+    return ways_to_decide(run_id, pending.call_id, pending.digest, kind=pending.kind, needs_gateway=may_only)
 
 
 def denial_command(run_id: str, call_id: str, digest: str | None) -> str:

@@ -163,6 +163,11 @@ class ApprovalPolicy(Node):
         return ", ".join(part for part in (who, several, others, later) if part) or "anybody"
 
 
+def needs_gateway(deciders: JsonObject | ApprovalPolicy | None) -> bool:
+    """Return whether only a gateway passes on decisions about a call with these deciders; None is anybody."""
+    return deciders is not None and ApprovalPolicy.model_validate(deciders).needs_vouch
+
+
 def _escalation(policy: ApprovalPolicy) -> float:
     return policy.escalate_after or MAX_SECONDS
 

@@ -18,6 +18,8 @@ Kind: TypeAlias = type[Data]
 
 TERMINAL_EVENTS: frozenset[EventType] = frozenset({"done", "cancelled", "failed"})
 """A run emits exactly one of these, as its last event."""
+ASKING_EVENTS: frozenset[EventType] = frozenset({"permission_requested", "permission_vote"})
+"""After one of these, a call waits for a person: for the next of several, behind the second."""
 
 CONVERSATION_EVENTS: frozenset[str] = frozenset({"messages_updated", "done"})
 """Their data has `messages`, the whole list at that moment; logs keep the conversation's version instead."""

@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 
 from ..client import RunHandle
 from ..commands import command_line, shell_word
+from ..declared_tools import needs_gateway
 from ..errors import LimitExceededError, MaxIterationsError, RunError
 from ..events import RunEvent
 from ..history.link import read_input
@@ -208,7 +209,7 @@ async def _show_events(handle: RunHandle, shown: Shown, terminal: Terminal | Non
             shown.show(event)
             if event.type != "permission_requested":
                 continue
-            if asker:
+            if asker and not needs_gateway(event.data.get("deciders")):
                 asker.ask(event)
             elif await _still_waits(handle, event):
                 shown.show_request(event)

@@ -13,7 +13,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..client import get_run
 from ..client.connection import server_time
-from ..commands import decision_command, denial_command
+from ..commands import ways_to_decide
+from ..declared_tools import needs_gateway
 from ..messages import Usage
 from ..protocol.names import WORKFLOW
 from ..protocol.outcome import RunStatus
@@ -123,8 +124,10 @@ async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_j
         if "error" in row:
             answer(f"{row['id']}  can't be read: {one_line(row['error'], 200)}")
         for pending in row["pending"]:
-            answer(_line(row, pending))
-            answer(f"  or {denial_command(*_command_arguments(row, pending))}")
+            how, *others = _ways(row, pending)
+            answer(_line(row, pending, how))
+            for other in others:
+                answer(f"  or {other}")
 
 
 async def _rows(client: Client, query: str, limit: int) -> list[dict[str, Any]]:
@@ -178,16 +181,16 @@ async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
             yield run.id
 
 
-def _line(row: dict[str, Any], pending: dict[str, Any]) -> str:
+def _line(row: dict[str, Any], pending: dict[str, Any], how: str) -> str:
     call = describe_call(pending["name"], pending["arguments"])
-    how = decision_command(*_command_arguments(row, pending), kind=pending["kind"])
     queue = row["queueWithoutWorker"]
     missed = f", the workers of {queue!r} are busy" if row["workersAreBusy"] else f", no worker on {queue!r}"
     return f"{row['id']}  {call}  {times(pending)}{missed if queue else ''}: {how}"
 
 
-def _command_arguments(row: dict[str, Any], pending: dict[str, Any]) -> tuple[str, str, str | None]:
-    return row["id"], pending["call_id"], pending["digest"]
+def _ways(row: dict[str, Any], pending: dict[str, Any]) -> tuple[str, ...]:
+    named = (row["id"], pending["call_id"], pending["digest"])
+    return ways_to_decide(*named, kind=pending["kind"], needs_gateway=needs_gateway(pending.get("deciders")))
 
 
 async def sum_up(filters: Filters, *, as_json: bool) -> int:

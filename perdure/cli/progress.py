@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..commands import command_line, decision_command, denial_command
+from ..commands import command_line, ways_to_decide
+from ..declared_tools import ApprovalPolicy, needs_gateway
 from ..events import RunEvent
 from ..text import count_of, duration_text, format_usd, one_line
 from .console import (
@@ -112,16 +113,16 @@ def describe_sleep(data: Mapping[str, Any]) -> str:
     return f"no worker took the run up for {duration_text(data['seconds'])} (on_stale: {data['then']})"
 
 
-def request_lines(event: RunEvent, run_id: str, call: str) -> tuple[str, str, str]:
-    """Return what waits for a person in the run, and the two commands that decide; `call` describes the tool call."""
+def request_lines(event: RunEvent, run_id: str, call: str) -> tuple[str, ...]:
+    """Return what waits for a person in the run, and the ways to decide; `call` describes the tool call."""
     kind, data = event.data.get("kind", "approval"), event.data
     reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
     named = (event.run_id or run_id, str(event.call_id), data.get("digest"))
-    return (
-        f"{call} waits for {'an answer' if kind == 'question' else 'approval'}{reason}. In another terminal:",
-        decision_command(*named, kind=kind),
-        denial_command(*named),
-    )
+    what = f"{call} waits for {'an answer' if kind == 'question' else 'approval'}{reason}"
+    if needs_gateway(deciders := data.get("deciders")):
+        who = one_line(ApprovalPolicy.model_validate(deciders).in_words(), 300)
+        return f"{what}. May decide: {who}", *ways_to_decide(*named, kind=kind, needs_gateway=True)
+    return f"{what}. In another terminal:", *ways_to_decide(*named, kind=kind)
 
 
 def _result(data: Mapping[str, Any]) -> str:

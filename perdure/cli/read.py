@@ -9,7 +9,7 @@ import typer
 
 from ..client import RunHandle
 from ..client import session as session_of
-from ..commands import command_line, decision_command, denial_command
+from ..commands import command_line, ways_to_settle
 from ..events import TERMINAL_EVENTS, as_changes
 from ..history.chain import Chain
 from ..messages import Message
@@ -94,10 +94,10 @@ async def _status(id: str, as_json: bool) -> None:
         answer(f"{count_of(waiting, 'call')} of {name} wait for a slot: all workers together execute so many at a time")
     for pending in found.pending_approvals:
         call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
-        named = (pending.run_id or run_id, pending.call_id, pending.digest)
-        how = decision_command(*named, kind=pending.kind)
+        how, *others = ways_to_settle(pending.run_id or run_id, pending)
         answer(f"{call} waits for {what} {times(pending.model_dump())}: {how}")
-        answer(f"  or {denial_command(*named)}")
+        for other in others:
+            answer(f"  or {other}")
     if found.queue_without_worker:
         is_busy, version = found.workers_are_busy, found.pinned_to
         answer(waiting_text(run_id, found.queue_without_worker, memo, is_polled=is_busy, pinned_to=version))

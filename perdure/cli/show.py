@@ -14,7 +14,8 @@ from ..client import RunHandle, get_run
 from ..client.connection import server_time
 from ..client.fork import fork_origin, forks_of
 from ..client.reading.survey import IterationSurvey, Survey, survey
-from ..commands import decision_command, denial_command
+from ..commands import ways_to_decide
+from ..declared_tools import needs_gateway
 from ..history.chain import Chain
 from ..history.link import read_input
 from ..messages import Message
@@ -82,9 +83,10 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
     for pending in run["pending_approvals"]:
         call = describe_call(pending["name"], pending["arguments"])
         named = (pending.get("run_id") or run["id"], pending["call_id"], pending["digest"])
-        how = decision_command(*named, kind=pending["kind"])
+        may_only = needs_gateway(pending.get("deciders"))
+        how, *others = ways_to_decide(*named, kind=pending["kind"], needs_gateway=may_only)
         yield f"waits    {visible(call)} {times(pending)}: {visible(how)}"
-        yield f"         or {visible(denial_command(*named))}"
+        yield from (f"         or {visible(other)}" for other in others)
     if run["queue_without_worker"]:
         yield f"waits    for a worker on the task queue {run['queue_without_worker']!r}"
 

@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from typing_extensions import TypeVar
 
 from ..agents import Agent
-from ..commands import decision_command
+from ..commands import ways_to_settle
 from ..errors import ApprovalError, GoOnError, PayloadTooLargeError
 from ..events import RunEvent
 from ..history.chain import Chain
@@ -181,7 +181,7 @@ class Controls:
             if elsewhere is None:
                 raise
             run = elsewhere.run_id or self.id
-            how = decision_command(run, elsewhere.call_id, elsewhere.digest, kind=elsewhere.kind)
+            how = ways_to_settle(run, elsewhere)[0]
             raise ApprovalError(
                 f"{error}. One of that id waits in the run {run!r}, which this one has called, and is decided there: "
                 f"run.called({run!r}), or {how}",

@@ -15,7 +15,7 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from ..commands import decision_command, denial_command
+from ..commands import ways_to_settle
 from ..errors import ApprovalError, PayloadTooLargeError, RunNotFound
 from ..text import one_line, visible
 from ..tool_calls import Approval, PendingApproval
@@ -150,7 +150,6 @@ async def _decide(run: RunHandle, pending: PendingApproval, decision: Approval) 
 
 
 def _say_who_waits(run_id: str, pending: PendingApproval) -> None:
-    named = (run_id, pending.call_id, pending.digest)
     if pending.kind == "question":
         asked = visible(one_line(pending.question or "", _SHOWN_CHARACTERS))
         what, argument = f"answers the question {asked!r}", "answer"
@@ -158,10 +157,9 @@ def _say_who_waits(run_id: str, pending: PendingApproval) -> None:
         call = f"{pending.name} with {json.dumps(pending.arguments, ensure_ascii=False)}"
         what, argument = f"approves the call of {visible(one_line(call, _SHOWN_CHARACTERS))}", "approve"
     logger.warning(
-        "the run %s waits until a person %s:\n  %s\n  %s\nIn Python, invoke_agent(%s=…) is a function that decides",
+        "the run %s waits until a person %s:\n  %s\nIn Python, invoke_agent(%s=…) is a function that decides",
         run_id,
         what,
-        decision_command(*named, kind=pending.kind),
-        denial_command(*named),
+        "\n  ".join(ways_to_settle(run_id, pending)),
         argument,
     )

@@ -55,7 +55,7 @@ from ..protocol.search_attributes import SESSION, quote
 from ..redaction import get_logger
 from ..tool_calls import PendingApproval
 from .a2a_push import add_config, add_config_or_tell, config_of, configs_of, remove_config
-from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text, with_deciders
 from .identity import Identity, identity_of
 from .operations import json_rpc_refusal
 from .problems import HttpProblem, problem_of
@@ -246,7 +246,7 @@ class _Handler(RequestHandler):
             )
         pending = (await found.handle.status()).pending_approvals
         if pending:
-            await _decide(found, pending[0], text, get_data_parts(message.parts), identity)
+            await _decide(found, pending, text, get_data_parts(message.parts), identity)
         else:
             await found.handle.steer(text, by=identity.name)
         return found
@@ -339,24 +339,27 @@ def _waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> Task
     """Return the status of a task that waits for a person: what for, and how to decide."""
     first = pending[0]
     if first.question:
-        text = first.question
+        text = with_deciders(first.question, first)
     else:
-        text = (
-            f"May {first.name} be called with {output_text(first.arguments)}? Answer `approve`, or `deny` and why, or "
-            f'send the data {{"digest": "{first.digest}", "approved": true}}.'
-        )
+        asked = with_deciders(f"May {first.name} be called with {output_text(first.arguments)}?", first)
+        data = f'{{"digest": "{first.digest}", "approved": true}}'
+        text = f"{asked} Answer `approve`, or `deny` and why, or send the data {data}."
     return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text))
 
 
 async def _decide(
-    found: FoundRun, pending: PendingApproval, text: str, data: Sequence[Any], identity: Identity
+    found: FoundRun, waiting: Sequence[PendingApproval], text: str, data: Sequence[Any], identity: Identity
 ) -> None:
-    """Pass a decision on. Raises `InvalidParamsError` for what is none, and what the decision raises."""
+    """Pass a decision on: about the first that waits, unless its data names another.
+
+    Raises `InvalidParamsError` for what is none, and what the decision raises.
+    """
+    given = next((each for each in data if isinstance(each, dict) and "approved" in each), None)
+    pending = next((each for each in waiting if given and each.digest == given.get("digest")), waiting[0])
     handle = found.handle.called(pending.run_id) if pending.run_id else found.handle
     if pending.question:
         await handle.answer(pending.call_id, text, digest=pending.digest, by=identity.name)
         return
-    given = next((each for each in data if isinstance(each, dict) and "approved" in each), None)
     word, _, reason = text.strip().partition(" ")
     approved = given["approved"] if given else {"approve": True, "deny": False}.get(word.lower().rstrip(".,:"))
     digest = str(given.get("digest") or pending.digest) if given else pending.digest

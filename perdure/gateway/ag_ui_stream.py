@@ -16,7 +16,7 @@ from ..events import RunEvent
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
 from .chats import Chat, ToldText, WaitsForPerson, follow, waiting_id
-from .gateway import FoundRun, output_text
+from .gateway import FoundRun, output_text, with_deciders
 from .operations import problem_of_request
 from .sse import frame
 
@@ -313,7 +313,7 @@ def _interrupt(found: FoundRun, pending: PendingApproval, call: str) -> core.Int
     return core.Interrupt(
         id=waiting_id(found, run, pending.digest),
         reason="input_required" if pending.question else "tool_call",
-        message=pending.question or pending.reason or f"{pending.name} waits for an approval",
+        message=with_deciders(pending.question or pending.reason or f"{pending.name} waits for an approval", pending),
         tool_call_id=call,
         response_schema=schema,
         expires_at=deadline,

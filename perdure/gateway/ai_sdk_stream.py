@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from ..events import RunEvent
 from ..messages import Usage
 from .chats import ToldText, WaitsForPerson, follow, said_in, waiting_id
-from .gateway import FoundRun, Gateway
+from .gateway import FoundRun, Gateway, with_deciders
 from .operations import problem_of_request
 from .problems import HttpProblem, run_headers
 from .sse import HEADERS, frame, with_keepalives
@@ -222,7 +222,8 @@ class MessageStream:
             if self._version > 6:
                 more = {"description": each.description, "deadline": each.deadline, "schema": each.parameters}
                 request["approvalDescriptor"] = {"digest": each.digest, **more}
-                request |= {"reason": each.reason} if each.reason else {}
+                reason = with_deciders(each.reason or "", each)
+                request |= {"reason": reason} if reason else {}
             yield request
         if not self._stays:
             yield from self._end_step()

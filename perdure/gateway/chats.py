@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import Append
 from ..errors import ApprovalError, RunNotFound
-from ..events import TERMINAL_EVENTS, RunEvent
+from ..events import ASKING_EVENTS, TERMINAL_EVENTS, RunEvent
 from ..messages import Message
 from ..protocol.outcome import RunStatus
 from ..settings.agent_file import session_settings
@@ -189,6 +189,10 @@ async def follow(
     told by `token` events, too.
     """
     shown, waiting = shown or ToldText(), _Waiting(found)
+    if waits := await waiting.behind(str(after)):
+        yield waits
+        if not stays:
+            return
     async with aclosing(gateway.stream(found, after, children=True)) as events:
         async for event in events:
             for each in shown.whole(event):
@@ -212,10 +216,27 @@ class _Waiting:
         self._until = 0
         """0 while nobody is waited for."""
 
+    async def behind(self, position: str) -> WaitsForPerson | None:
+        """Return what waits for a reader who comes from a position behind all that asks for it.
+
+        None where nothing waits, and where there is something to tell before.
+        """
+        if position == "0" or self._found.has_ended:
+            return None
+        status = await self._found.handle.status()
+        later = await self._found.handle.events(position, children=True) if status.pending_approvals else []
+        asked = {each.data["digest"] for each in later if each.type in ASKING_EVENTS}
+        if not status.pending_approvals or asked & {each.digest for each in status.pending_approvals}:
+            return None
+        if any(each.run_id is None for each in later):
+            self._status, self._until = status, status.last_seq
+            return None
+        return WaitsForPerson(status.pending_approvals, position)
+
     async def after(self, event: RunEvent) -> WaitsForPerson | None:
         """Return what waits after an event; None as long as there may be more to tell before."""
         self._seq = self._seq if event.run_id else event.seq
-        if event.type == "permission_requested" and not self._found.has_ended:
+        if event.type in ASKING_EVENTS and not self._found.has_ended:
             status = await self._status_at(event)
             if any(each.digest == event.data["digest"] for each in status.pending_approvals):
                 self._until = status.last_seq

@@ -29,6 +29,8 @@ from ..prompty.load import load
 from ..prompty.portable import portable
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import TENANT, quote
+from ..text import one_line
+from ..tool_calls import PendingApproval, Vote
 from ..vouching import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
 from .identity import IDENTIFIED, Authenticator, Identity, identity_of
@@ -365,3 +367,19 @@ def output_text(output: Any) -> str:
 def moment(time: datetime | None) -> str | None:
     """Return a time as ISO 8601; None for none."""
     return time.isoformat(timespec="milliseconds") if time else None
+
+
+def with_deciders(text: str, pending: PendingApproval) -> str:
+    """Return what a person is asked, with who may decide about it and who has approved already, where that is said."""
+    if (policy := pending.deciders) is None:
+        return text
+    parts = [text, f"May decide: {policy.in_words()}."]
+    if pending.votes:
+        names = ", ".join(_vote_text(each) for each in pending.votes)
+        parts.append(f"Approved by {names}: another person has to approve the same.")
+    return " ".join(filter(None, parts))
+
+
+def _vote_text(vote: Vote) -> str:
+    changed = "" if vote.arguments is None else f" with {output_text(vote.arguments)}"
+    return one_line(f"{vote.name}{changed}", 300)

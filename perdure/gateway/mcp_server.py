@@ -28,7 +28,7 @@ from ..options import RunOptions
 from ..schema import object_schema
 from ..text import one_line
 from ..tool_calls import PendingApproval
-from .gateway import FoundRun, Gateway, OfferedAgent, moment, output_text
+from .gateway import FoundRun, Gateway, OfferedAgent, moment, output_text, with_deciders
 from .identity import Identity
 from .operations import json_rpc_refusal, problem_of_request, problem_response
 from .problems import HttpProblem
@@ -188,7 +188,7 @@ class _AgentServer:
         finally:
             telling.cancel()
             await asyncio.wait([telling])
-        waiting = [_call_text(each) for each in status.pending_approvals]
+        waiting = [with_deciders(_call_text(each), each) for each in status.pending_approvals]
         told: dict[str, Any] = {
             "run": found.id,
             "status": "waiting for a person" if waiting else "working",
@@ -352,12 +352,12 @@ def _request_for(pending: PendingApproval) -> dict[str, Any]:
         fields: dict[str, Any] = {"answer": {"type": "string", "title": "Answer"}}
         if pending.choices and not pending.allow_other:
             fields["answer"]["enum"] = pending.choices
-        return _form(pending.question, fields, "answer")
+        return _form(with_deciders(pending.question, pending), fields, "answer")
     fields = {
         "approved": {"type": "boolean", "title": "Approve"},
         "reason": {"type": "string", "title": "Why not"},
     }
-    return _form(f"Let the agent call {_call_text(pending)}?", fields, "approved")
+    return _form(with_deciders(f"Let the agent call {_call_text(pending)}?", pending), fields, "approved")
 
 
 def _form(message: str, fields: dict[str, Any], required: str) -> dict[str, Any]:

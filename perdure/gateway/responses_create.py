@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from ..client import RunHandle, Session
 from ..errors import ApprovalError, RunError
-from ..events import RunEvent
+from ..events import ASKING_EVENTS, RunEvent
 from ..messages import Message
 from ..options import RunOptions
 from .gateway import FoundRun, Gateway, digest_of
@@ -147,7 +147,19 @@ class Creation:
                     raise
         if self._said.words and not found.has_ended:
             await self._steer(found)
-        return self._id(found, part)
+        return self._id(found, max(part, await self._part_after(found, decisions[-1].call.digest)))
+
+    async def _part_after(self, found: FoundRun, digest: str) -> int:
+        """Return in which part it goes on after the decisions of others about that call; 0 where there are none."""
+        asked = [each for each in await found.handle.events() if each.type in ASKING_EVENTS]
+        votes = [
+            place
+            for place, each in enumerate(asked, 1)
+            if each.type == "permission_vote"
+            and each.data["digest"] == digest
+            and each.data["vote"]["name"] != self._identity.name
+        ]
+        return max(votes, default=0)
 
     async def _go_on(self, found: FoundRun) -> ResponseId:
         """Answer the question that the run waits for, or steer it; return the part that it is in.
@@ -194,18 +206,23 @@ class Creation:
 
 
 def open_requests(events: Sequence[RunEvent]) -> list[RunEvent | None]:
-    """Return the events by which a run has asked for a person, in order; None for those that are decided."""
+    """Return the events by which a run has asked for a person, in order; None for those that are decided.
+
+    Where several have to agree, one is asked again after each of them.
+    """
     requests: list[RunEvent | None] = []
     for event in events:
         if event.type == "permission_requested":
             requests.append(event)
-        elif event.type == "permission_completed":
-            decided = (event.iteration, event.call_id, event.data["digest"])
-            requests = [
-                None if each and (each.iteration, each.call_id, each.data["digest"]) == decided else each
-                for each in requests
-            ]
+        elif event.type in ("permission_completed", "permission_vote"):
+            about = next((each for each in requests if each and _call_of(each) == _call_of(event)), None)
+            requests = [None if each is about else each for each in requests]
+            requests += [about] if event.type == "permission_vote" else []
     return requests
+
+
+def _call_of(event: RunEvent) -> tuple[int, str | None, str]:
+    return event.iteration, event.call_id, event.data["digest"]
 
 
 async def _conversation_of(found: FoundRun) -> list[Message]:

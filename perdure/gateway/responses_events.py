@@ -39,7 +39,7 @@ class ResponseEvents:
         self.body = dict(body)
         """The response as it is now."""
         self.requests = 0
-        """How many calls have asked for a person."""
+        """How often a person was asked: anew after each of several who have to agree."""
         self.is_over = False
         self._id = id
         self._mark = digest_of([id.run])[:16]
@@ -47,6 +47,8 @@ class ResponseEvents:
         self._after = -1 if after is None else after
         self._known = None if after is None else TextSoFar.read(after)
         self._calls: dict[tuple[int, str | None], _Call] = {}
+        self._asked: dict[str, RunEvent] = {}
+        """What has been asked, by the digest."""
         self._index = 0
         self._reply = self._new_reply(0)
         self._answer = ""
@@ -93,6 +95,8 @@ class ResponseEvents:
             self._note_call(event)
         elif event.type == "permission_requested":
             self._note_request(event)
+        elif event.type == "permission_vote":
+            self.requests += 1
         elif event.type in TERMINAL_EVENTS:
             yield from self._end(event)
 
@@ -120,6 +124,8 @@ class ResponseEvents:
                 self._calls[event.iteration, event.call_id].is_faulty = True
             case "permission_requested":
                 yield from self._ask(event)
+            case "permission_vote":
+                yield from self._ask_others(event)
             case "permission_completed":
                 self._note_decision(event)
             case "tool_result":
@@ -180,6 +186,7 @@ class ResponseEvents:
 
     def _note_request(self, event: RunEvent) -> AskedCall:
         self.requests += 1
+        self._asked[event.data["digest"]] = event
         asked = AskedCall(run=self._id.run, call=event.call_id or "", digest=event.data["digest"], part=self.requests)
         if event.data["kind"] == "approval" and (call := self._calls.get((event.iteration, event.call_id))):
             call.approval = f"{APPROVAL}{asked}"
@@ -242,6 +249,13 @@ class ResponseEvents:
             yield self._add(index, item)
         if not self._id.in_background:
             yield from self._close(event, "completed")
+
+    def _ask_others(self, vote: RunEvent) -> Iterator[Frame]:
+        """Say who has approved, and ask the next of those who have to agree."""
+        who, votes, count = vote.data["vote"]["name"], vote.data["votes"], vote.data["count"]
+        said = f"Approved by {who}: {votes} of {count}. Another person has to approve the same."
+        yield from self._whole_text(f"msg_{self._mark}_{vote.seq}", said)
+        yield from self._ask(self._asked[vote.data["digest"]].model_copy(update={"time": vote.time}))
 
     def _end(self, event: RunEvent) -> Iterator[Frame]:
         yield from self._settle(None)

@@ -11,7 +11,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import SearchAttributeUpdate
 
-from ..commands import command_line, decision_command
+from ..commands import command_line, ways_to_settle
 from ..events import LogEntry
 from ..messages import JsonObject
 from ..protocol.descriptions import shown_name
@@ -184,13 +184,20 @@ def _totals(state: RunState) -> list[str]:
 def _approval_line(pending: PendingApproval, run_id: str) -> str:
     until = "" if pending.deadline is None else f", until {_date(pending.deadline)}"
     shown = code(call_text(pending.name, pending.arguments), 200)
-    how = decision_command(run_id, pending.call_id, pending.digest, kind=pending.kind)
+    ways = ways_to_settle(run_id, pending)
+    how = code(ways[0], 400)
     if pending.kind == "question":
         text = f"**asks** {code(pending.question or '', 300)} {_since(pending.since)}{until}"
-        return f"- {text}. Type {code(how, 400)}"
+        return f"- {text}. {_way(pending, how)}"
     why = f" ({code(pending.reason, 200)})" if pending.reason else ""
     text = f"**waits for approval** of {shown}{why} {_since(pending.since)}{until}"
-    return f"- {text}. Type {code(how, 400)}, or `perdure deny`"
+    return f"- {text}. {_way(pending, how)}{', or `perdure deny`' if ways[1:] else ''}"
+
+
+def _way(pending: PendingApproval, how: str) -> str:
+    if pending.deciders is None or not pending.deciders.needs_vouch:
+        return f"Type {how}"
+    return f"{code(pending.deciders.in_words(), 200)} may decide, {how}"
 
 
 def _since(time: float) -> str:

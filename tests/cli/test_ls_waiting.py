@@ -93,6 +93,39 @@ async def test_a_queue_whose_workers_are_busy_is_told_from_one_without(
     assert told.count("They are busy, or ended a short while ago") == 1
 
 
+async def test_where_only_a_gateway_decides_no_command_is_offered(
+    cli: Cli, client: Client, stage: Stage, scripted: Scripted
+) -> None:
+    policy = {"approval": {"by": ["finance", "board"], "count": 2}}
+    guarded = {"name": "pay", "kind": "function", "perdure": policy}
+    async with stage.worker([pay]):
+        run = await stage.start(scripted_agent(scripted([asks("pay", text="x"), says("paid")]), [guarded]))
+
+        async def pending() -> str:
+            return "".join(each.digest for each in (await run.status()).pending_approvals)
+
+        digest = await wait_for(pending)
+        assert digest
+
+        async def is_listed() -> str:
+            return (await cli("ls", "--waiting", "--where", f"WorkflowId = '{run.id}'")).stdout
+
+        listed = await wait_for(is_listed)
+        watching = await cli.start("watch", run.id)
+        watched = "".join([await watching.says("waits for approval"), await watching.says("only through a gateway")])
+        said = [(await cli(name, run.id)).stdout for name in ("status", "show")]
+        await run.cancel()
+        await watching.finish()
+        refused = await cli("approve", run.id)
+    for text in (*said, listed or "", watched):
+        assert "may decide: finance or board, 2 people" in text.lower(), text
+        assert f"only through a gateway: POST /perdure/runs/{run.id}/approve" in text
+        assert digest in text
+        assert "perdure approve" not in text
+        assert "perdure deny" not in text
+    assert refused.code == 1
+
+
 async def told_meanwhile(client: Client, run_id: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What a command that is quiet, and one that is not, say of a run whose workers are busy."""
     session, told = ServerConnection(client, None), ""

@@ -16,8 +16,12 @@ from perdure.gateway.gateway import Gateway, OfferedAgent
 from perdure.gateway.identity import Authenticator, TokenFile
 from perdure.gateway.limits import USUAL_LIMITS, Limits
 from perdure.payloads.codec_server.app import serve
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
 
+from ..support.agents import scripted_agent
 from ..support.chat_clients import ChatClients, chat_clients
+from ..support.deciders import POLICY, Waits, declared, tokens_of_people, waiting_run
 from ..support.stage import Stage
 
 TOKENS = """
@@ -44,6 +48,7 @@ class Served:
 
 
 Serve = Callable[..., Any]
+Scripted = Callable[[Script], ScriptedModel]
 
 
 @pytest.fixture
@@ -79,3 +84,21 @@ async def clients() -> AsyncIterator[ChatClients]:
     """One process of Node's for the chat clients of all tests, which give theirs names of their own."""
     async with chat_clients() as process:
         yield process
+
+
+@pytest.fixture
+def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
+    """Those of `PEOPLE`; gateways and workers of this process have a key to vouch for them."""
+    monkeypatch.setenv("PERDURE_VOUCH_KEY", f"k1:{'A' * 43}=")
+    file = tmp_path / "people.yaml"
+    file.write_text(tokens_of_people())
+    return TokenFile(file)
+
+
+@pytest.fixture
+async def waits(scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage) -> AsyncIterator[Waits]:
+    """A run that ann has started and erin has steered, and that waits for two others of the role `finance`."""
+    model = scripted([asks(call("pay", euros=3)), says("Paid.")])
+    agent = scripted_agent(model, [declared(**POLICY)], instructions="user:\nHi")
+    async with serve_agents(agent, known=[people], tools={"pay": lambda euros: f"paid {euros}"}) as served:
+        yield await waiting_run(served, stage.client, steered_by="erin")

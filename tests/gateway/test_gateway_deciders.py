@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
 from perdure.client import get_run
@@ -23,88 +23,19 @@ from perdure.protocol.run import CallApproval, RunInput
 from perdure.protocol.search_attributes import TENANT
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.tool_calls import PendingApproval
 from perdure.vouching import Vouch, VouchKeys
 
 from ..support.agents import scripted_agent
+from ..support.deciders import POLICY, Waits, declared, token, waiting_call, waiting_run
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage, replay_runs
-from .conftest import Serve, Served
-from .test_own import pay, waiting_call
+from .conftest import Serve
+from .test_own import pay
 
 Scripted = Callable[[Script], ScriptedModel]
 KEYS = VouchKeys.parse(f"k1:{'A' * 43}=")
 OTHER_KEYS = VouchKeys.parse(f"k1:{'B' * 43}=")
 UNKNOWN_KEYS = VouchKeys.parse(f"k9:{'A' * 43}=")
-PEOPLE = {
-    "ann": ("acme", ["finance"]),  # starts the run
-    "erin": ("acme", ["finance"]),  # says something to it
-    "bob": ("acme", ["reviewer"]),
-    "carl": ("acme", []),
-    "dora": ("bolt", ["finance"]),
-    "fay": ("acme", ["finance"]),
-    "gus": ("acme", ["finance", "reviewer"]),
-    "hal": (None, ["board"]),
-}
-POLICY = {"by": ["finance"], "notRequester": True, "count": 2}
-
-
-def declared(**approval: Any) -> dict[str, Any]:
-    return {
-        "name": "pay",
-        "kind": "function",
-        "parameters": [{"name": "euros", "kind": "integer", "required": True}],
-        "perdure": {"approval": approval},
-    }
-
-
-@pytest.fixture
-def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
-    """Those of `PEOPLE`; gateways and workers of this process have `KEYS`."""
-    monkeypatch.setenv("PERDURE_VOUCH_KEY", f"k1:{'A' * 43}=")
-    lines = [
-        f"  - {{token: {token(name)}, name: {name}, roles: {roles}{f', tenant: {tenant}' if tenant else ''}}}"
-        for name, (tenant, roles) in PEOPLE.items()
-    ]
-    file = tmp_path / "people.yaml"
-    file.write_text("\n".join(["tokens:", *lines]))
-    return TokenFile(file)
-
-
-def token(name: str) -> str:
-    return f"the-token-of-{name}-is-this"
-
-
-@dataclass
-class Waits:
-    """A run that waits, and what can be tried about it."""
-
-    served: Served
-    client: Client
-    run: str
-    origin: str
-    pending: PendingApproval
-
-    async def ask(self, who: str, path: str = "approve", **body: Any) -> str:
-        """Decide by the gateway; returns the problem's kind, "" where there is none."""
-        sent = {"callId": self.pending.call_id, "digest": self.pending.digest, **body}
-        async with self.served.asking(token(who)) as http:
-            answer = await http.post(f"/runs/{self.run}/{path}", json=sent)
-        return "" if answer.is_success else str(answer.json()["kind"])
-
-    def decision(self, **fields: Any) -> CallApproval:
-        said = {"call_id": self.pending.call_id, "digest": self.pending.digest, "approved": True}
-        return CallApproval(**{**said, "id": uuid.uuid4().hex, **fields})
-
-    async def update(self, decision: Any) -> str:
-        """Decide by an update of a plain client; returns the refusal's kind, "" where there is none."""
-        try:
-            await self.client.get_workflow_handle(self.run).execute_update(APPROVAL, decision)
-        except WorkflowUpdateFailedError as error:
-            details: Any = getattr(error.cause, "details", None)
-            return str(details[0]["kind"])
-        return ""
-
 
 REAL = object()
 """Stands for what waits really."""
@@ -196,28 +127,6 @@ CLAIMS: list[dict[str, Any]] = [
     {"approved": False, "reason": "x", "by": "fay"},
     {"arguments": {"euros": 1}, "by": "fay"},
 ]
-
-
-@pytest.fixture
-async def waits(scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage) -> AsyncIterator[Waits]:
-    """A run that ann has started and erin has steered, and that waits for two others of the role `finance`."""
-    model = scripted([asks(call("pay", euros=3)), says("Paid.")])
-    agent = scripted_agent(model, [declared(**POLICY)], instructions="user:\nHi")
-    async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
-        yield await waiting_run(served, stage.client, steered_by="erin")
-
-
-async def waiting_run(served: Served, client: Client, *, steered_by: str = "", key: str = "") -> Waits:
-    async with served.asking(token("ann")) as http:
-        started = await http.post("/runs", json={"agent": "tested"}, headers={"Idempotency-Key": key} if key else {})
-        run = started.json()["id"]
-        await waiting_call(http, run)
-    if steered_by:
-        async with served.asking(token(steered_by)) as http:
-            assert (await http.post(f"/runs/{run}/steer", json={"text": "Hurry."})).is_success
-    status = await get_run(client, run).status()
-    described = await client.get_workflow_handle(run).describe()
-    return Waits(served, client, run, described.run_id, status.pending_approvals[0])
 
 
 async def test_nobody_decides_without_the_right(waits: Waits) -> None:

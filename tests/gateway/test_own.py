@@ -19,6 +19,7 @@ from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.deciders import waiting_call
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .conftest import Serve, Served
@@ -144,17 +145,6 @@ async def test_a_held_run_is_listed_as_that(scripted: Scripted, serve_agents: Se
         assert run not in [row["id"] for row in waiting]
         assert (await http.get(f"/runs/{run}")).json()["status"] == "held"
         await http.post(f"/runs/{run}/cancel")
-
-
-async def waiting_call(http: httpx2.AsyncClient, run: str) -> dict[str, Any]:
-    """What waits in that run, once the server lists it."""
-    async with asyncio.timeout(30):
-        while True:
-            rows = (await http.get("/approvals", params={"limit": 1000})).json()
-            if found := [row["call"] for row in rows if row["runId"] == run]:
-                call: dict[str, Any] = found[0]
-                return call
-            await asyncio.sleep(0.1)
 
 
 async def test_a_session(scripted: Scripted, serve_agents: Serve) -> None:
