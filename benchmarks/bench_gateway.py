@@ -1,7 +1,8 @@
 """200 clients on 20 streamed runs over one gateway process: what each reads, how late, what it costs.
 
 The delay of a word is the time from when the first reader has it. One `RunHandle.stream` of each run reads along, in a
-process of its own, as the worker with its model and the gateway are; the clients are this process.
+process of its own, as the worker with its model and the gateway are; the clients are this process. What each process
+takes of the machine, and how long it has to wait for it, says how much of the delay is the machine's.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.bench_actions import METERED_SECONDS, Server, metered_server
+from benchmarks.process_load import LoadMeter, child_named
 from benchmarks.stage import ROOT, run
 from perdure.client import connect, get_run, start_run
 from perdure.options import RunOptions
@@ -62,7 +65,7 @@ async def work(address: str, namespace: str, queue: str, words: str, per_second:
 
 
 async def read_directly(address: str, namespace: str, words: str, *ids: str) -> None:
-    """One `RunHandle.stream` of each run; prints when each word came."""
+    """One `RunHandle.stream` of each run; prints when each word came, and stays until it is ended."""
     client = await connect(address, namespace=namespace)
     print("ready", flush=True)
 
@@ -74,6 +77,7 @@ async def read_directly(address: str, namespace: str, words: str, *ids: str) -> 
         return heard.times
 
     print(json.dumps(dict(zip(ids, await asyncio.gather(*map(read, ids)), strict=True))), flush=True)
+    await asyncio.Event().wait()
 
 
 async def read_over_http(url: str, id: str, words: int) -> Heard:
@@ -145,10 +149,20 @@ async def measure(server: Server, clients: int, runs: int, words: int, per_secon
             async with process(here, "direct", server.address, namespace, str(words), *ids) as direct:
                 assert await line_of(direct) == "ready"
                 watched, began = [ids[number % runs] for number in range(clients)], time.monotonic()
+                meter = LoadMeter(
+                    {
+                        "gateway": gate.pid,
+                        "clients": os.getpid(),
+                        "direct readers": direct.pid,
+                        "worker, model": worker.pid,
+                        "server": child_named(os.getpid(), "temporal"),
+                    }
+                )
                 heard = await asyncio.gather(*(read_over_http(url, id, words) for id in watched))
                 directly: dict[str, Times] = json.loads(await line_of(direct))
+                meter.report()
             await asyncio.gather(*(each.result() for each in handles))
-            memory, cpu = megabytes(gate.pid, "VmHWM"), cpu_seconds(gate.pid)
+            memory = megabytes(gate.pid, "VmHWM")
         await asyncio.sleep(METERED_SECONDS)
         actions = (await server.actions(namespace)).total()
     text = " ".join(f"word{number}" for number in range(words))
@@ -170,13 +184,7 @@ async def measure(server: Server, clients: int, runs: int, words: int, per_secon
         "attached": attached,
         "memory": (before, memory),
         "actions": actions / runs,
-        "cpu": cpu,
     }
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
 
 
 def report(clients: int, runs: int, words: int, per_second: int, found: dict[str, Any]) -> None:
@@ -190,7 +198,7 @@ def report(clients: int, runs: int, words: int, per_second: int, found: dict[str
             print(f"  {who:8} later than the first that had a word: {figures}")
         print(f"  p95 over the direct reader's: {p95['clients'] - p95['direct']:.0f} ms (goal {GOAL_MILLISECONDS})")
     before, memory = found["memory"]
-    print(f"  memory of the gateway: {before:.0f} MB before, at most {memory:.0f} MB; CPU {found['cpu']:.1f} s")
+    print(f"  memory of the gateway: {before:.0f} MB before, at most {memory:.0f} MB")
     print(f"  Actions of each run: {found['actions']:.1f}", flush=True)
 
 

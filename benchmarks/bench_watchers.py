@@ -7,10 +7,9 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import openai
-from temporalio.client import Interceptor, OutboundInterceptor, WorkflowExecutionDescription
+from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
 from benchmarks.stage import Stage, run, stage
 from perdure.agents import Agent
@@ -25,32 +24,21 @@ TEXT = " ".join(f"token{number}" for number in range(TOKENS))
 WATCHERS = (0, 1, 5)
 
 
-class Requests(Interceptor):
-    """Counts what a client asks the server."""
-
-    def __init__(self) -> None:
-        self.made: Counter[str] = Counter()
-
-    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
-        return _Counting(next, self.made)
+ASKED = {
+    "DescribeWorkflowExecution": "describe",
+    "QueryWorkflow": "query",
+    "GetWorkflowExecutionHistory": "history",
+}
+"""By operation, as the SDK's metrics name it."""
 
 
-class _Counting(OutboundInterceptor):
-    def __init__(self, next: OutboundInterceptor, made: Counter[str]) -> None:
-        super().__init__(next)
-        self._made = made
-
-    async def describe_workflow(self, input: Any) -> WorkflowExecutionDescription:
-        self._made["describe"] += 1
-        return await super().describe_workflow(input)
-
-    async def query_workflow(self, input: Any) -> Any:
-        self._made["query"] += 1
-        return await super().query_workflow(input)
-
-    def fetch_workflow_history_events(self, input: Any) -> Any:
-        self._made["history"] += 1
-        return super().fetch_workflow_history_events(input)
+def made_so_far(metrics: MetricBuffer) -> Counter[str]:
+    """What a client has asked the server."""
+    made: Counter[str] = Counter()
+    for update in metrics.retrieve_updates():
+        if update.metric.name in ("temporal_request", "temporal_long_request"):
+            made[ASKED.get(str(update.attributes["operation"]), "other")] += int(update.value)
+    return made
 
 
 async def own_stream(model: ScriptedModel) -> float:
@@ -67,14 +55,14 @@ async def own_stream(model: ScriptedModel) -> float:
 
 async def watch(address: str, id: str) -> tuple[float, Counter[str]]:
     """When the first token came to a watcher, and what it asked the server until the end."""
-    requests, first = Requests(), 0.0
-    client, text = await connect(address, interceptors=[requests]), ""
+    metrics, first, text = MetricBuffer(100_000), 0.0, ""
+    client = await connect(address, runtime=Runtime(telemetry=TelemetryConfig(metrics=metrics)))
     async for event in get_run(client, id).stream():
         if event.type == "token":
             first = first or time.monotonic()
             text += event.data["token"]
     assert text == TEXT
-    return first, requests.made
+    return first, made_so_far(metrics)
 
 
 async def measure(server: Stage, model: ScriptedModel, watchers: int) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
@@ -46,6 +49,16 @@ class Chain:
     def handle(self, run_id: str) -> WorkflowHandle[Any, Any]:
         """Temporal's handle on one link."""
         return self.client.get_workflow_handle(self.workflow_id, run_id=run_id)
+
+    async def pending_activities(self, run_id: str) -> Sequence[PendingActivityInfo]:
+        """Return the activities of one link that have not ended.
+
+        Readers ask ten times a second: the SDK's own description costs them three times what the server's answer does.
+        """
+        link = WorkflowExecution(workflow_id=self.workflow_id, run_id=run_id)
+        asked = DescribeWorkflowExecutionRequest(namespace=self.client.namespace, execution=link)
+        answer = await self.client.workflow_service.describe_workflow_execution(asked, retry=True)
+        return answer.pending_activities
 
     async def describe(self) -> WorkflowExecutionDescription:
         """Return the link that the run is at, or ended with. Raises `RunNotFound` as the class says."""

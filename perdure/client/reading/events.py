@@ -43,8 +43,7 @@ class LiveState(NamedTuple):
 
 async def listen(chain: Chain, run_id: str) -> LiveState:
     """Ask the server for what is under way in this link. Raises `RPCError` when the server can't be asked."""
-    pending = (await chain.handle(run_id).describe()).raw_description.pending_activities
-    telling = list(filter(_is_telling, pending))
+    telling = list(filter(_is_telling, await chain.pending_activities(run_id)))
     speaking = next((each for each in telling if each.activity_type.name == activities.CALL_MODEL), None)
     working = [each for each in telling if each.activity_type.name.startswith(_TOOLS)]
     told = [await _progress(chain, each) for each in working]
