@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -118,3 +119,45 @@ async def started(stage: Stage, file: Path) -> RunHandle:
     run = await start_run(stage.client, load(file), task_queue=stage.task_queue)
     stage.runs.append(run)
     return run
+
+
+SCRIPT = """
+import asyncio
+from mcp import types
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+async def list_tools(ctx, params):
+    tools = [types.Tool(name=name, description="Does it.", input_schema={"type": "object"}) for name in NAMES]
+    return types.ListToolsResult(tools=tools)
+
+async def main():
+    server = Server("office", on_list_tools=list_tools)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+asyncio.run(main())
+"""
+
+
+async def test_a_server_whose_file_changes_under_a_worker_is_started_anew(
+    scripted: Scripted, stage: Stage, tmp_path: Path
+) -> None:
+    program = tmp_path / "office.py"
+    program.write_text(f"NAMES = ['search']\n{SCRIPT}")
+    options = {"command": sys.executable, "args": ["office.py"], "cwd": str(tmp_path), "discoveryTimeout": 50}
+    tool = {"name": "office", "kind": "mcp", "options": options}
+    file = write_agent(tmp_path, "desk.prompty", scripted([says("Fine.")]), tools=[tool], prompt="user:\nHi")
+    assert await asyncio.to_thread(locked, file, on_change="ask") == 0
+    async with stage.worker():
+        assert (await (await started(stage, file)).result()).output == "Fine."
+        program.write_text(f"NAMES = ['search', 'wipe']\n{SCRIPT}")
+        run = await started(stage, file)
+        async with asyncio.timeout(60):
+            while not (status := await run.status()).pending_approvals and status.status == "running":
+                await asyncio.sleep(0.05)
+        [pending] = status.pending_approvals
+        assert pending.arguments == {"changes": ["office: offers 'wipe', which is new: 'Does it.'"]}
+        await run.approve("lock", digest=pending.digest)
+        assert (await run.result()).output == "Fine."
+    await stage.replay()

@@ -137,7 +137,7 @@ async def _list_with_retry(pool: Pool, target: Target, deadline: float) -> list[
 
 
 async def _list_once(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
-    connection = pool.connection(target.server, target.title)
+    connection = pool.current_connection(target.server, target.title)
     with connection.use():
         client = await connection.client(target.seconds)
         try:

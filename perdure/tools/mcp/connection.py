@@ -19,7 +19,7 @@ from ...text import one_line
 from .declaration import MAX_MESSAGE_BYTES, Server
 from .http import HostClient, fault_of
 from .progress import with_few_reports
-from .stdio import ServerProcess
+from .stdio import ProgramFiles, ServerProcess
 
 CLOSE_SECONDS = 4.5
 for _name in ("client.streamable_http", "client.session", "client.client", "shared.jsonrpc_dispatcher"):
@@ -45,6 +45,7 @@ class McpConnection:
         self._opened: asyncio.Future[mcp.Client] = self._loop.create_future()
         self._title = title
         self._process: ServerProcess | None = None
+        self._program = ProgramFiles(server)
         self._error: BaseException | None = None
         self._users = 0
         self._is_retired = False
@@ -55,6 +56,11 @@ class McpConnection:
     def is_usable(self) -> bool:
         """Return whether calls may begin; also while it is being opened."""
         return not self._is_retired and not self._ending.is_set() and not self._owner.done()
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return whether the server is a process whose program has changed since."""
+        return self._program.have_changed
 
     async def why_ended(self) -> str:
         """Return why it broke, as far as that is known within a second; "" for nothing."""
@@ -204,6 +210,15 @@ class Pool:
             del connections[ended]
         connections[server] = McpConnection(server, title, self._idle_seconds)
         return connections[server]
+
+    def current_connection(self, server: Server, title: str) -> McpConnection:
+        """Return the same, to a process of the program as it is now: calls under way at an older one go on there."""
+        known = self.connection(server, title)
+        if not known.is_outdated:
+            return known
+        with known.use():  # Nothing else may: its end is then that of this use.
+            known.retire()
+        return self.connection(server, title)
 
     async def close(self) -> None:
         """Close all connections, those of this event loop before this returns."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -29,6 +31,29 @@ _log = get_logger("perdure.tools.mcp")
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+class ProgramFiles:
+    """The files that a server's command line names, as they are when this is made: nothing for a server at a URL."""
+
+    def __init__(self, server: Server) -> None:
+        words = [shutil.which(server.command) or server.command, *server.args] if server.command else []
+        paths = (os.path.join(server.cwd or "", word) for word in words)
+        self._stamps = {path: stamp for path in paths if (stamp := _stamp(path))}
+
+    @property
+    def have_changed(self) -> bool:
+        """Return whether one of them is another by now; one that is gone may be on its way."""
+        return any(_stamp(path) not in (None, stamp) for path, stamp in self._stamps.items())
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    """Return what tells the file's content from another; None where there is no such file."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 class ServerProcess:
