@@ -43,7 +43,7 @@ from .gauges import runs_counted
 
 def measure(client: Client, runs: RunCache, *, by_tenant: bool = False) -> list[Interceptor]:
     """Return the interceptor that measures runs; none where there are no metrics."""
-    meter = _meter(client)
+    meter = meter_of(client)
     if meter is None:
         return []
     return [Metrics(meter, runs, by_tenant=by_tenant)]
@@ -52,7 +52,7 @@ def measure(client: Client, runs: RunCache, *, by_tenant: bool = False) -> list[
 @asynccontextmanager
 async def queue_measured(worker: Worker) -> AsyncIterator[None]:
     """While the block runs, what the server has for the worker's task queue is measured, where there are metrics."""
-    meter = _meter(worker.client)
+    meter = meter_of(worker.client)
     if meter is None:
         yield
         return
@@ -77,7 +77,8 @@ async def _show_breakers(meter: MetricMeter) -> None:
         await asyncio.sleep(BREAKER_SECONDS)
 
 
-def _meter(client: Client) -> MetricMeter | None:
+def meter_of(client: Client) -> MetricMeter | None:
+    """Return where a worker with this client measures; None where there are no metrics."""
     meter = (client.service_client.config.runtime or Runtime.default()).metric_meter
     return None if meter is MetricMeter.noop else meter
 

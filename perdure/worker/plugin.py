@@ -56,7 +56,8 @@ from .account import telling
 from .brakes import BrakeInterceptor, BrakeWatch
 from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
-from .metrics import measure, queue_measured
+from .metrics import measure, meter_of, queue_measured
+from .slots import with_slots
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -306,7 +307,8 @@ class PerdurePlugin(SimplePlugin):
             *config.get("interceptors", ()),
             *measure(config["client"], self.runs, by_tenant=self._by_tenant),
         ]
-        ours = {**_defaults_for(config), "interceptors": interceptors}
+        slots = with_slots(config, meter_of(config["client"]))
+        ours = {**_defaults_for(config), **slots, "interceptors": interceptors}
         if type(config.get("unsandboxed_workflow_runner")) is UnsandboxedWorkflowRunner:
             ours["unsandboxed_workflow_runner"] = OwnWorkflowRunner()
         return cast(WorkerConfig, {**config, **ours})

@@ -13,8 +13,8 @@ in this process; the server and the model are reached as always, over sockets. W
 
 The first time has imported everything and opened the connections, so that neither counts; the largest import comes
 before it, since nothing traces it then. `perdure.testing` does not count either, nor do the worker's looks at its
-memory, at its event loops and at the record of brakes, which come again and again, whatever is being done, nor what it
-imports ahead.
+memory, at its event loops and at the record of brakes, which come again and again, whatever is being done, nor the
+slots that it gives to its polls, nor what it imports ahead.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from perdure.tools.threads import Watchdog
 from perdure.worker import create_worker
 from perdure.worker.memory import WorkflowMemory
 from perdure.worker.plugin import _warm_up, import_likely
+from perdure.worker.slots import ActivitySlots
 from perdure.workflows.approvals import OpenApproval
 
 PACKAGE = Path(perdure.__file__).parent
@@ -87,6 +88,8 @@ TIMERS: frozenset[CodeType] = frozenset(
     {
         *(WorkflowMemory._watch.__code__, Watchdog._look.__code__, BrakeRecord.follow.__code__),
         *(_warm_up.__code__, import_likely.__code__),
+        *(ActivitySlots.reserve_slot.__code__, ActivitySlots.mark_slot_used.__code__),
+        *(ActivitySlots.try_reserve_slot.__code__, ActivitySlots.release_slot.__code__),
     }
 )
 

@@ -102,6 +102,8 @@ async def test_two_runs_are_measured(measured: Client, endpoint: str, task_queue
     _require_tools_and_waits(found)
     _require_runs(found, task_queue)
     assert found.value("temporal_activity_execution_latency_seconds_count", task_queue=task_queue) > 5, "Temporal's own"
+    slots = {"task_queue": task_queue, "worker_type": "ActivityWorker"}
+    assert found.value("temporal_worker_task_slots_available", **slots) > 90
 
 
 def _require_model_calls(found: Scraped) -> None:

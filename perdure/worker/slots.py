@@ -1,0 +1,114 @@
+"""Slots of model calls and tools: a worker takes no more of them from the server than it can soon begin."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import Any
+
+from temporalio.common import MetricMeter
+from temporalio.worker import (
+    CustomSlotSupplier,
+    FixedSizeSlotSupplier,
+    PollerBehavior,
+    PollerBehaviorAutoscaling,
+    PollerBehaviorSimpleMaximum,
+    SlotMarkUsedContext,
+    SlotPermit,
+    SlotReleaseContext,
+    SlotReserveContext,
+    WorkerConfig,
+    WorkerTuner,
+)
+
+SLOTS = 100
+"""Of each sort, where the worker is not told how many: Temporal's own default."""
+AHEAD = 3
+"""So many activities may have come from the server and not have begun, beside those that open polls may still bring."""
+AVAILABLE = "temporal_worker_task_slots_available"
+"""Temporal's own gauge, which it leaves to suppliers that are not its own."""
+_SIZES = ("workflow_tasks", "activities", "local_activities", "nexus_tasks")
+
+
+class ActivitySlots(CustomSlotSupplier):
+    """At most so many slots; and a poll waits while too many activities are here that have not begun.
+
+    Temporal's SDK takes activities from the server until all slots are full, and hands them to Python one by one, which
+    takes a busy process some 100 ms each. The server counts from when it gave an activity away, and the activity beats
+    from when it begins: the last of a hundred would be taken for lost, and repeated, by which the process is busier
+    still. So they wait on the server, where another worker may take them, too.
+    """
+
+    def __init__(self, most: int, polls: int, meter: MetricMeter) -> None:
+        """`polls` are the open requests for activities, at most; the meter has the attributes of the worker."""
+        self._most, self._most_unbegun = most, polls + AHEAD
+        self._reserved = self._begun = 0
+        self._counting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed = asyncio.Event()
+        self._available = meter.create_gauge(AVAILABLE, "Current number of available slots per task type")
+
+    async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
+        """Return a permit for a poll as soon as there is one."""
+        self._loop = asyncio.get_running_loop()
+        while (permit := self.try_reserve_slot(ctx)) is None:
+            self._changed.clear()
+            await self._changed.wait()
+        return permit
+
+    def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
+        """Return a permit, also for an activity that comes without a poll; None while there is none."""
+        with self._counting:
+            unbegun = self._reserved - self._begun
+            if self._reserved >= self._most or unbegun >= self._most_unbegun:
+                return None
+            self._reserved += 1
+            self._available.set(self._most - self._begun)
+            return SlotPermit()
+
+    def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
+        """Take note that an activity begins; from any thread."""
+        self._count(reserved=0, begun=1)
+
+    def release_slot(self, ctx: SlotReleaseContext) -> None:
+        """Take note that an activity has ended, or that a poll has brought none; from any thread."""
+        self._count(reserved=-1, begun=-1 if ctx.slot_info else 0)
+
+    def _count(self, *, reserved: int, begun: int) -> None:
+        with self._counting:
+            self._reserved += reserved
+            self._begun += begun
+            self._available.set(self._most - self._begun)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended, and its worker with it
+                self._loop.call_soon_threadsafe(self._changed.set)
+
+
+def with_slots(config: WorkerConfig, meter: MetricMeter | None) -> dict[str, Any]:
+    """Return the options that give a worker such slots; none for one whose owner has a tuner."""
+    if config.get("tuner") is not None:
+        return {}
+    given: dict[str, Any] = {name: config.get(f"max_concurrent_{name}") for name in _SIZES}
+    attributes = {
+        "namespace": config["client"].namespace,
+        "task_queue": config["task_queue"],
+        "worker_type": "ActivityWorker",
+    }
+    slots = ActivitySlots(
+        given["activities"] or SLOTS,
+        _polls(config["activity_task_poller_behavior"], config.get("max_concurrent_activity_task_polls")),
+        (meter or MetricMeter.noop).with_additional_attributes(attributes),
+    )
+    tuner = WorkerTuner.create_composite(
+        workflow_supplier=FixedSizeSlotSupplier(given["workflow_tasks"] or SLOTS),
+        activity_supplier=slots,
+        local_activity_supplier=FixedSizeSlotSupplier(given["local_activities"] or SLOTS),
+        nexus_supplier=FixedSizeSlotSupplier(given["nexus_tasks"] or SLOTS),
+    )
+    return {"tuner": tuner, **{f"max_concurrent_{name}": None for name in _SIZES}}
+
+
+def _polls(behavior: PollerBehavior, given: int | None) -> int:
+    behaviors = (PollerBehaviorSimpleMaximum, PollerBehaviorAutoscaling)
+    return given or (behavior.maximum if isinstance(behavior, behaviors) else PollerBehaviorSimpleMaximum().maximum)
