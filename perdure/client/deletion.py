@@ -26,7 +26,7 @@ from ..payloads.converter import with_converter
 from ..payloads.storage import FileDriver
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import ORIGIN, SESSION, TENANT, keyword, quote
-from .family import SCHEDULED, Family, description_of, first_run_id
+from .family import SCHEDULED, Family, description_of, first_run_id, is_fork
 from .own_values import Chain, OwnValues, schedule_of, schedules_of
 
 KINDS = (SESSION_WORKFLOW, WORKFLOW)
@@ -288,7 +288,9 @@ class Deletions:
             await self._client.get_schedule_handle(name).delete()
             deletion.runs.append(SCHEDULED + name)
         query = f"{ORIGIN.name} = {quote(keyword(SCHEDULED + name))} AND ExecutionStatus != 'ContinuedAsNew'"
-        targets = await find_targets(self._client, [query])
+        # Forks and children of a run that is named as the schedule is have this origin, too.
+        started = [run async for run in self._client.list_workflows(query) if not (run.parent_id or is_fork(run))]
+        targets = [DeletionTarget(run.id, run.run_id) for run in started]
         self._going |= {target.id for target in targets}
         for target in targets:
             deletion.add(await self.delete(target))

@@ -10,6 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..history.link import read_start
 from ..history.references import OWN
+from ..protocol.names import FORK_OF
 from ..protocol.search_attributes import ORIGIN, keyword, quote
 
 SCHEDULED = "schedule:"
@@ -25,6 +26,7 @@ class Family:
     """The runs that have had the id, each as its links that are kept, the oldest first."""
     begun: list[WorkflowExecution] = field(default_factory=list)
     """Links of runs that they have called, or of turns."""
+    # What has this id for its origin is neither by that alone: a run may have the name of a schedule or of a gateway.
     forks: list[WorkflowExecution] = field(default_factory=list)
     scheduled: list[WorkflowExecution] = field(default_factory=list)
     """Those that a schedule of this name has started."""
@@ -55,8 +57,13 @@ class Family:
             self.begun.append(other)
         elif other.typed_search_attributes.get(ORIGIN) == keyword(SCHEDULED + self.id):
             self.scheduled.append(other)
-        else:
+        elif is_fork(other):
             self.forks.append(other)
+
+
+def is_fork(run: WorkflowExecution) -> bool:
+    """Return whether the run goes on from another one."""
+    return FORK_OF in run.raw_info.memo.fields
 
 
 def first_run_id(link: WorkflowExecutionDescription) -> str:

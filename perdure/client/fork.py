@@ -24,6 +24,7 @@ from ..messages import Message
 from ..options import RunOptions
 from ..prompty.prepare import prepare
 from ..protocol.inventory import Inventory
+from ..protocol.names import FORK_OF
 from ..protocol.outcome import ForkOf
 from ..protocol.run import CarriedConversation, OtherModel, RecordedOptions, RunInput
 from ..protocol.search_attributes import ORIGIN, TENANT, keyword, quote
@@ -142,9 +143,7 @@ def _needs(agent: Agent, names: Sequence[str], why: str) -> str:
     )
 
 
-MEMO = "forkOf"
-"""The name in a fork's memo under which its origin stands."""
-_OWN_MEMO = (MEMO, "agent")
+_OWN_MEMO = (FORK_OF, "agent")
 
 
 @dataclass(frozen=True)
@@ -212,7 +211,7 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
 
 async def fork_origin(description: WorkflowExecutionDescription) -> ForkOf | None:
     """Return the run that this one is a fork of, as its memo says; None for any other run."""
-    entry = (await description.memo()).get(MEMO)
+    entry = (await description.memo()).get(FORK_OF)
     return ForkOf.model_validate(entry) if isinstance(entry, Mapping) else None
 
 
@@ -224,7 +223,7 @@ async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
     origin = f"{ORIGIN.name} = {quote(keyword(id))}"
     async for run in client.list_workflows(f"{origin} AND ExecutionStatus != 'ContinuedAsNew'"):
         memo = await run.memo()
-        if isinstance(entry := memo.get(MEMO), Mapping) and entry.get("run") == id:
+        if isinstance(entry := memo.get(FORK_OF), Mapping) and entry.get("run") == id:
             yield run.id
 
 
@@ -304,7 +303,7 @@ async def _start(chain: Chain, described: WorkflowExecutionDescription, at: int)
     origin = ForkOf(run=chain.workflow_id, run_id=await chain.origin(), at=at)
     priority = described.raw_description.workflow_execution_info.priority
     return StartOptions(
-        memo={**kept, MEMO: origin.model_dump(by_alias=True)},
+        memo={**kept, FORK_OF: origin.model_dump(by_alias=True)},
         tenant=attributes.get(TENANT) or priority.fairness_key or None,
         tenant_weight=(priority.fairness_weight or None) if priority.fairness_key else None,
         priority=priority.priority_key or None,

@@ -90,3 +90,7 @@ def vouched_signal(number: int) -> str:
 def dropped_signal(number: int) -> str:
     """Return the patch by which a workflow records that its worker could not read this one of those that are JSON."""
     return f"perdure-dropped-signal-{number}"
+
+
+FORK_OF = "forkOf"
+"""The name in a fork's memo under which stands what it is a fork of (`ForkOf`)."""

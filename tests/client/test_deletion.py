@@ -434,6 +434,32 @@ async def test_a_sweep_removes_what_no_run_refers_to(stage: Stage, scripted: Scr
     assert files(storage) == []
 
 
+async def test_what_goes_on_from_a_run_that_is_named_as_a_schedule_stays(stage: Stage, scripted: Scripted) -> None:
+    name, agent = f"schedule-{uuid.uuid4()}", scripted_agent(scripted(lambda request: says("over")))
+    seed = [Message.user("Hi")]
+    await create_schedule(stage.client, name, agent, messages=seed, every=3600, task_queue=stage.task_queue)
+    async with stage.worker():
+        await run_schedule(stage.client, name)
+        run = await stage.start(agent, id=f"schedule:{name}")
+        await run.result()
+        fork = await run.fork(1, steer="Go on.")
+        await fork.result()
+        of_schedule = f"PerdureOrigin = 'schedule:{name}' AND ExecutionStatus = 'Completed'"
+
+        async def all_have_ended() -> bool:
+            return (await stage.client.count_workflows(of_schedule)).count == 2
+
+        await wait_for(all_have_ended)
+    deleted = await delete_run(stage.client, f"schedule:{name}")
+    assert deleted.runs[0] == f"schedule:{name}"
+    assert [id.startswith(f"{name}-") for id in deleted.runs[1:]] == [True]
+    await wait_for(lambda: are_gone(stage.client, deleted.runs[1]))
+    assert (await fork.result()).output == "over"
+    left = (await Deletions(stage.client).delete_workflow(DeletionTarget(run.id))).left
+    assert [(each.what, each.id) for each in left] == [("fork", fork.id)]
+    await delete_run(stage.client, fork.id)
+
+
 async def test_a_value_that_is_stored_again_while_it_is_removed_stays(storage: Path, tmp_path: Path) -> None:
     from perdure.payloads.storage import values_of
 
