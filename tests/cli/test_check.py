@@ -6,10 +6,14 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from perdure.client import RunHandle
-from perdure.testing import ScriptedModel, asks, call
+from perdure import Guardrails
+from perdure.client import RunHandle, session
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
+from perdure.tools import Asking, KindCall, Offering, ToolKind
 
 from ..support.agents import scripted_agent
 from ..support.command_line import Cli
@@ -28,6 +32,22 @@ def pay(cents: int) -> str:
 def look(text: str = "") -> str:
     "Looks."
     return "seen"
+"""
+
+
+ALL = """
+from perdure import Guardrails, tool
+@tool
+def pay(euros: float) -> str:
+    "Pays."
+    return "paid"
+@tool
+def look(text: str = "") -> str:
+    "Looks."
+    return "seen"
+def short(messages):
+    return "much was said"
+careful = Guardrails()
 """
 
 
@@ -66,3 +86,47 @@ async def test_runs_that_would_break_are_named(
         ]
         for run in (one, two):
             await run.cancel()
+
+
+class Noting(ToolKind):
+    """Takes notes."""
+
+    async def offer(self, tool: Any, asking: Asking) -> list[Offering]:
+        return [Offering(name="note", description="Takes a note.", parameters={"type": "object"})]
+
+    async def execute(self, call: KindCall) -> str:
+        return "noted"
+
+
+def shorten(messages: list[Message]) -> str:
+    return "much was said"
+
+
+async def test_kinds_guardrails_compactors_and_sessions(
+    stage: Stage, scripted: Scripted, cli: Cli, address: str, tmp_path: Path
+) -> None:
+    model = scripted([asks(call("pay", euros=1.0)), says("hello")])
+    agent = scripted_agent(model, [PAY, {"name": "notes", "kind": "noting"}])
+    needs = {"guardrails": "careful", "compactor": "short", "context_budget": 100_000}
+    has: dict[str, Any] = {"tool_kinds": {"noting": Noting()}, "guardrails": {"careful": Guardrails()}}
+    async with stage.worker({"pay": pay, "look": look}, **has, compactors={"short": shorten}):
+        run = await stage.start(agent, id="needy", **needs)
+        await wait_for(partial(waits, run))
+        talk = session(stage.client, scripted_agent(model, ["look"]), "talks", task_queue=stage.task_queue)
+        await (await talk.send("hi")).result()
+        (tmp_path / "all.py").write_text(ALL)
+        (tmp_path / "less.py").write_text(ALL.replace("def look", "def glance"))
+        where = ("--address", address, "check", "--json", "--task-queue", stage.task_queue, "--tools")
+        told = await cli(*where, str(tmp_path / "less.py"))
+        assert told.code == 1, told.stderr
+        assert sorted((each["run"], each["why"], each["tool"]) for each in json.loads(told.stdout)["breaks"]) == [
+            ("needy", "compactor", ""),
+            ("needy", "guardrails", ""),
+            ("needy", "kind", "notes"),
+            ("talks", "missing", "look"),
+        ]
+        code = str(tmp_path / "all.py")
+        told = await cli(*where, code, "--guardrails", f"{code}:careful", "--compactor", f"{code}:short")
+        assert [each["why"] for each in json.loads(told.stdout)["breaks"]] == ["kind"], told.stdout
+        await run.cancel()
+        await talk.close()

@@ -79,7 +79,7 @@ class Day:
             {
                 "name": NAME,
                 "model": {"id": "m", "provider": "openai", "apiType": "chat", "connection": connection},
-                "tools": [{"name": "note", "kind": "function", "parameters": []}],
+                "tools": [{"name": "note", "kind": "function", "parameters": [], "perdure": {"idempotent": False}}],
             }
         )
         left = iter(range(runs))
@@ -172,12 +172,12 @@ async def key_revoked(folder: Path, scripted: Scripted, runs: int) -> None:
     assert steps == {0: runs, 1: 2 * runs}, "one refused call and one more each"
 
 
-@pytest.mark.trial
 async def test_a_revoked_key(tmp_path: Path, scripted: Scripted) -> None:
     await key_revoked(tmp_path, scripted, 5)
 
 
 @pytest.mark.trial
+@pytest.mark.timeout(600)
 async def test_200_held_runs_go_on_by_one_command_after_the_server_was_killed(
     tmp_path: Path, scripted: Scripted
 ) -> None:
@@ -227,6 +227,7 @@ async def test_a_rate_limit(tmp_path: Path, scripted: Scripted) -> None:
 
 
 @pytest.mark.trial
+@pytest.mark.timeout(900)
 async def test_five_minutes_of_429(tmp_path: Path, scripted: Scripted) -> None:
     await limited(tmp_path, scripted, runs=30, seconds=300.0)
 

@@ -142,7 +142,7 @@ def of_workers(states: Sequence[QueueState]) -> Iterator[Finding]:
 def _different(state: QueueState, workers: Sequence[QueueWorker], what: str, do: str) -> Iterator[Finding]:
     values = {str(getattr(each.account, what)): each.identity for each in workers}
     if len(values) > 1:
-        each = "; ".join(f"{identity}: {value or 'none'}" for value, identity in values.items())
+        each = "; ".join(sorted(f"{identity}: {value or 'none'}" for value, identity in values.items()))
         text = f"workers of the task queue {state.name!r} differ in their {what.replace('_', ' ')}: {each}"
         yield Finding(f"different-{what.replace('_', '-')}", "warning", text, do, {"queue": state.name})
 

