@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import openai
 import pytest
 
+from perdure.gateway.app import gateway_app
+from perdure.gateway.gateway import Gateway, OfferedAgent
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.limits import Limits
+from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.stage import Stage
 from .conftest import Serve
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -102,3 +108,30 @@ async def test_a_request_that_never_ends_keeps_no_place(scripted: Scripted, serv
             async with asyncio.timeout(20):
                 assert (await reader.readline()).startswith(b"HTTP/1.1 408"), address
             writer.close()
+
+
+async def test_a_head_that_never_ends_keeps_no_connection(scripted: Scripted, stage: Stage) -> None:
+    model = scripted([says("Slowly.", delay=1.0)])
+    agent = scripted_agent(model, instructions="user:\nHi")
+    app = gateway_app(Gateway(stage.client, {"tested": OfferedAgent("tested", agent, Path("x"))}, stage.task_queue))
+    async with stage.worker(), serve(app, "127.0.0.1", 0, head_seconds=0.4) as url:
+        port = httpx2.URL(url).port
+        whole = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        for begun in (b"", whole[:3], whole, whole + b"X-A: " + b"a" * 1000, whole + b"\r\n" + whole):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(begun)
+            async with asyncio.timeout(20):
+                while sent := await reader.read(1000):
+                    assert sent.startswith(b"HTTP/1.1 200"), "the first of two is answered"
+            writer.close()
+        # One that sends a byte now and then wins no time, and one whose request is under way loses none.
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(20):
+            while not reader.at_eof():
+                writer.write(b"X")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(1), 0.1)
+        writer.close()
+        async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
+            body = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
+            assert (await http.post("/v1/chat/completions", json=body)).status_code == 200

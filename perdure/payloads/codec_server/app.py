@@ -27,6 +27,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter, WithSerializationContext, WorkflowSerializationContext
 from temporalio.exceptions import ApplicationError
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ...errors import ConfigurationError
 from ...redaction import get_logger
@@ -245,6 +246,41 @@ END_SECONDS = 2
 """How long requests that are under way may take when the server ends."""
 
 
+HEAD_SECONDS = 20.0
+"""How long the head of a request may take to come, from the connection or its first byte on."""
+
+
+class _PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Closes connections on which no request comes: uvicorn waits for one as long as the client likes."""
+
+    head_seconds = HEAD_SECONDS
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._time_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._time_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop()
+
+    def _time_head(self) -> None:
+        """Begin to wait for a head, unless one has come whose request is under way."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.head_seconds, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -253,14 +289,18 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve(app: Starlette, host: str, port: int, *, what: str = "The codec server") -> AsyncIterator[str]:
+async def serve(
+    app: Starlette, host: str, port: int, *, what: str = "The codec server", head_seconds: float = HEAD_SECONDS
+) -> AsyncIterator[str]:
     """Provide the URL at which the application is served; port 0 is any free one. `what` is it, in errors.
 
-    Raises `ConfigurationError` when the port can't be had.
+    A connection on which the head of a request takes longer than `head_seconds` is closed. Raises `ConfigurationError`
+    when the port can't be had.
     """
     listening = _listen(host, port, what)
     config = uvicorn.Config(
         app,
+        http=type("Protocol", (_PatientProtocol,), {"head_seconds": head_seconds}),
         log_level="error",
         access_log=False,
         server_header=False,
