@@ -68,7 +68,8 @@ def pay(euros: int) -> str:
 
 
 def reply(request: ScriptedRequest) -> ScriptedReply:
-    return says("Paid.") if request.body["messages"][-1]["role"] == "tool" else asks(call("pay", euros=3))
+    """A model that takes its time: a query that meets the end of its run is answered 0.2 s later."""
+    return says("Paid.", delay=1.0) if request.body["messages"][-1]["role"] == "tool" else asks(call("pay", euros=3))
 
 
 async def work(address: str, namespace: str, queue: str) -> None:

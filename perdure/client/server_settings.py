@@ -30,6 +30,12 @@ SERVER_SETTINGS = (
     ),
     ServerSetting("history.timerProcessorMaxTimeShift", "100ms", "1s", "each wait takes up to a second longer"),
     ServerSetting(
+        "history.MaxBufferedQueryCount",
+        100,
+        1,
+        "of several readers of a run, such as two protocols of a gateway, all but one see what happens a second late",
+    ),
+    ServerSetting(
         "history.maxInFlightUpdatePayloads",
         2_000_000,
         20 * 1024 * 1024,

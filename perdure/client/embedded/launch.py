@@ -35,8 +35,10 @@ FAST = (
     "history.transferProcessorMaxPollRPS=2000",
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
+    "history.MaxBufferedQueryCount=100",
 )
-"""Dynamic configuration: without it the server dispatches 20 tasks per second and rounds timers up to 1 s."""
+"""Dynamic configuration: without it the server dispatches 20 tasks per second, rounds timers up to 1 s, and refuses all
+but one question about a run while a workflow task of it is under way: the SDK asks again a second later."""
 
 FAIR = "matching.enableFairness=true"
 """Dynamic configuration: workers serve the tenants of waiting runs in turn; without it, in the order of arrival."""
