@@ -6,10 +6,11 @@ import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
 
-from temporalio.client import WorkflowUpdateFailedError
+from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import Append
@@ -22,6 +23,10 @@ from ..tool_calls import PendingApproval
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
 from .identity import Identity
 from .problems import HttpProblem
+
+
+TAKING_TIMEOUT = timedelta(seconds=3)
+"""So long an answer is waited for to a message that is on its way."""
 
 
 @dataclass(frozen=True)
@@ -102,14 +107,13 @@ class Chat:
         return found
 
     async def has_taken(self, text: str, key: str) -> bool:
-        """Return whether the message was sent before: as far as that is known without its session's earlier links.
-
-        Waits for one that is on its way.
-        """
+        """Return whether the message was sent before: as far as that is known without its session's earlier links."""
         session = await self.gateway.session(self.identity, self.id, self.offer)
         sent = self.gateway.client.get_workflow_handle(session.id).get_update_handle(_message_id(text, key))
         try:
-            await sent.result()
+            await sent.result(rpc_timeout=TAKING_TIMEOUT)
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            return True  # It is on its way to a worker.
         except WorkflowUpdateFailedError:
             return False
         except RPCError as error:
