@@ -28,6 +28,8 @@ class Receiver:
         self.attempts: list[tuple[str, str]] = []
         """Ids and bodies of all requests."""
         self.answer: Callable[[int], int] = lambda number: 204
+        self.location = ""
+        """Where a redirect leads."""
         self._secret = secret
 
     def of_type(self, type: str) -> list[dict[str, Any]]:
@@ -42,7 +44,7 @@ class Receiver:
         status = self.answer(len(self.attempts))
         if status < 300:
             self.taken.append((request.headers["webhook-id"], verified))
-        headers = {"location": f"{self.url}/elsewhere"} if status in (302, 307) else {}
+        headers = {"location": self.location or f"{self.url}/elsewhere"} if 300 <= status < 400 else {}
         return Response(status_code=status, headers=headers)
 
     async def take_a2a(self, request: Request) -> Response:

@@ -1,0 +1,66 @@
+"""Where a notice is sent, and where it is not: by addresses of any form, over redirects, by names that move."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from perdure.activities.notices import Notifier, _post
+from perdure.webhooks import NoticeInput, Webhook
+from perdure.worker_limits import OPEN, WorkerLimits, server_in
+
+from ..support.receiver import SECRET, Receiver, receiving
+
+PRIVATE = [
+    *("127.0.0.1", "127.1", "0", "2130706433", "0x7f.0.0.1", "0177.0.0.1", "localhost", "LOCALHOST", "localhost."),
+    *("[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"),
+    *("10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "0.0.0.0", "224.0.0.1", "[fe80::1]", "[fd00::1]"),
+]
+METADATA = ["169.254.169.254", "[::ffff:a9fe:a9fe]", "metadata.google.internal", "metadata.google.internal."]
+
+
+@pytest.fixture
+async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
+    monkeypatch.setenv("PERDURE_WEBHOOK_SECRET", SECRET)
+    async with receiving() as it:
+        yield it
+
+
+async def sending_fails(url: str, limits: WorkerLimits) -> str:
+    """Why a notice is not taken."""
+    notice = NoticeInput(id="msg_1", type="run.done", time=1.0, data={"run": "r"}, webhooks=[Webhook(url=url)])
+    with pytest.raises(ApplicationError) as failure:
+        await ActivityEnvironment().run(Notifier(limits).send, notice)
+    return failure.value.message
+
+
+@pytest.mark.parametrize("host", PRIVATE + METADATA)
+async def test_no_form_of_a_private_address_is_called(receiver: Receiver, host: str) -> None:
+    port = receiver.url.rpartition(":")[2]
+    why = await sending_fails(f"http://{host}:{port}/hook", WorkerLimits(hosts=None))
+    assert any(each in why for each in ("private address", "can't be resolved", "calls no host")), why
+    if host in METADATA:
+        assert await sending_fails(f"http://{host}/latest/meta-data", WorkerLimits(hosts=None))
+    assert receiver.attempts == []
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
+async def test_no_redirect_is_followed(receiver: Receiver, status: int) -> None:
+    async with receiving() as other:
+        receiver.answer, receiver.location = lambda number: status, f"{other.url}/latest/meta-data"
+        assert f"has answered with the status {status}" in await sending_fails(receiver.url, OPEN)
+        assert (len(receiver.attempts), other.attempts) == (1, [])
+
+
+async def test_what_was_looked_at_is_connected_to_whatever_the_name_leads_to_by_then(receiver: Receiver) -> None:
+    port = receiver.url.rpartition(":")[2]
+    url = f"http://moves.invalid:{port}/a2a"
+    server = server_in(url)
+    assert server is not None
+    assert await _post(url, server, "{}", {}, "127.0.0.1") == 204
+    assert receiver.taken == [(" ", {})]
+    with pytest.raises(ApplicationError, match="can't be reached"):
+        await _post(url, server, "{}", {}, "127.9.9.9")
