@@ -63,6 +63,8 @@ def require_database(file: Path) -> None:
     import sqlite3
 
     expected = "expected a file that `perdure backup` has written"
+    if file.exists() and not file.is_file():  # Reading a pipe may never end.
+        raise ConfigurationError(f"{str(file)!r} is not a file: {expected}")
     try:
         with file.open("rb") as opened:
             if opened.read(len(MAGIC)) != MAGIC:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -62,12 +63,34 @@ def test_what_is_no_copy_is_not_put_back(tmp_path: Path) -> None:
         database.commit()
     content = bytearray(other.read_bytes())
     torn.write_bytes(content[:4096] + b"\xff" * 4096 + content[8192:])
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "head.db").write_bytes(content[:16])
+    (tmp_path / "link.db").symlink_to(__file__)
     for file, problem in {
         other: "is no database of Temporal",
         torn: "is damaged|no database of Temporal",
         tmp_path / "missing.db": "can't be read",
         Path(__file__): "is not a database",
+        Path("/dev/zero"): "is not a file",
+        tmp_path: "is not a file",
+        tmp_path / "pipe": "is not a file",
+        tmp_path / "head.db": "is damaged",
+        tmp_path / "link.db": "is not a database",
     }.items():
         with pytest.raises(ConfigurationError, match=problem):
             put_back(tmp_path / "folder", file)
     assert not (tmp_path / "folder").exists()
+
+
+async def test_links_in_the_folder_lead_nothing_elsewhere(tmp_path: Path) -> None:
+    folder, copy, mine = tmp_path / "folder", tmp_path / "copy.db", tmp_path / "mine"
+    async with LocalServer(tmp_path / "first"):
+        pass
+    back_up(tmp_path / "first", copy)
+    folder.mkdir()
+    mine.write_text("mine")
+    for name in ("temporal.db", "temporal.db.new", "temporal.db-wal"):
+        (folder / name).symlink_to(mine)
+    assert put_back(folder, copy) is not None
+    assert mine.read_text() == "mine"
+    assert not database_of(folder).is_symlink()
