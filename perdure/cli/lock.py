@@ -10,8 +10,9 @@ import typer
 
 from ..agents import Agent
 from ..errors import ConfigurationError
+from ..prompty.load import lock_beside
 from ..redaction import redactor
-from ..tool_locks import LOCKABLE, SUFFIX, LockDocument, PinnedTool, changes, read_lock
+from ..tool_locks import LOCKABLE, SUFFIX, LockDocument, PinnedTool, changes
 from ..tools.inventory import pins_of
 from ..tools.kind import Asking, Kinds, ToolKind, ToolOfferError
 from . import run_options as options
@@ -58,7 +59,7 @@ def _require_fitting(update: bool, check: bool, on_change: str | None) -> None:
 def _lock(file: Path, *, update: bool, check: bool, on_change: str | None) -> dict[str, Any]:
     require_file(file)
     path = file.with_name(file.name + SUFFIX)
-    known = read_lock(path.read_text(encoding="utf-8"), str(path)) if path.exists() else None
+    known = lock_beside(file)
     tools = asyncio.run(_offers(load_agent(file)))
     before = known or LockDocument()
     found = LockDocument(on_change=on_change or before.on_change, tools=tools)

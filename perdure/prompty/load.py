@@ -13,7 +13,7 @@ from ..arguments import Place, json_value
 from ..errors import LoadError, PromptyWarning
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..text import did_you_mean
-from ..tool_locks import SUFFIX, read_lock, with_lock
+from ..tool_locks import SUFFIX, LockDocument, read_lock, with_lock
 from .asset_file import WrittenAsset, read_asset
 from .migration import Migration, Note, refuse_promptflow
 from .portable import is_resolved_late
@@ -165,15 +165,22 @@ def load(
 
 
 def _with_lock(agent: Agent, file: Path) -> Agent:
-    """Return the agent with what the lock beside its file pins, if there is one. Raises LoadError for what is none."""
+    """Return the agent with what the lock beside its file pins, if there is one. Raises as `lock_beside` does."""
+    lock = lock_beside(file)
+    return agent if lock is None else agent.model_copy(update={"tools": with_lock(agent.tools or [], lock)})
+
+
+def lock_beside(file: Path) -> LockDocument | None:
+    """Return the lock of an agent's file; None where there is none. Raises LoadError for what is no lock."""
     path = file.with_name(file.name + SUFFIX)
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return agent
-    except (OSError, ValueError) as error:
+        return read_lock(path.read_text(encoding="utf-8"), str(path))
+    except FileNotFoundError as error:
+        if path.is_symlink():  # Somebody has meant that there is one.
+            raise LoadError(f"the lock {str(path)!r} can't be read: it is a link that leads nowhere") from error
+        return None
+    except (OSError, UnicodeDecodeError) as error:
         raise LoadError(f"the lock {str(path)!r} can't be read: {error}") from error
-    return agent.model_copy(update={"tools": with_lock(agent.tools or [], read_lock(text, str(path)))})
 
 
 def _doubts(written: WrittenAsset, found: Canonical) -> Iterator[LoadError]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from mcp.server import Server
 from perdure import load
 from perdure.cli.lock import lock
 from perdure.client import RunHandle, start_run
-from perdure.errors import RunError
+from perdure.errors import LoadError, RunError
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 
@@ -119,6 +120,27 @@ async def started(stage: Stage, file: Path) -> RunHandle:
     run = await start_run(stage.client, load(file), task_queue=stage.task_queue)
     stage.runs.append(run)
     return run
+
+
+@pytest.mark.parametrize("edit", ["empty", "binary", "version", "deep", "folder", "link"])
+def test_a_lock_that_was_spoiled_is_never_taken_for_none(tmp_path: Path, edit: str) -> None:
+    file = tmp_path / "desk.prompty"
+    file.write_text("---\nname: desk\nmodel: {id: m}\n---\nuser:\nHi\n")
+    path = tmp_path / "desk.prompty.lock"
+    match edit:
+        case "folder":
+            path.mkdir()
+        case "link":
+            path.symlink_to(tmp_path / "gone")
+        case _:
+            contents = {"binary": b"\xff\xfe{}", "version": b'{"version": 2, "tools": {}}', "deep": b"[" * 100_000}
+            path.write_bytes(contents.get(edit, b""))
+    for refused in (partial(load, file), partial(locked, file), partial(locked, file, check=True)):
+        with pytest.raises(LoadError, match="desk.prompty.lock.* (is no lock|can't be read): "):
+            refused()
+    with pytest.raises(LoadError):
+        locked(file, update=True)
+    assert not (tmp_path / "gone").exists()
 
 
 SCRIPT = """
