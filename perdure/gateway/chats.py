@@ -24,7 +24,6 @@ from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
 from .identity import Identity
 from .problems import HttpProblem
 
-
 TAKING_TIMEOUT = timedelta(seconds=3)
 """So long an answer is waited for to a message that is on its way."""
 
