@@ -45,27 +45,23 @@ class ActivitySlots(CustomSlotSupplier):
         self._most, self._most_unbegun = most, polls + AHEAD
         self._reserved = self._begun = 0
         self._counting = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._changed = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
         self._available = meter.create_gauge(AVAILABLE, "Current number of available slots per task type")
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
         """Return a permit for a poll as soon as there is one."""
-        self._loop = asyncio.get_running_loop()
-        while (permit := self.try_reserve_slot(ctx)) is None:
-            self._changed.clear()
-            await self._changed.wait()
-        return permit
+        while True:
+            with self._counting:
+                if (permit := self._permit()) is not None:
+                    return permit
+                change = asyncio.get_running_loop().create_future()
+                self._waiting.append(change)
+            await change
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
         """Return a permit, also for an activity that comes without a poll; None while there is none."""
         with self._counting:
-            unbegun = self._reserved - self._begun
-            if self._reserved >= self._most or unbegun >= self._most_unbegun:
-                return None
-            self._reserved += 1
-            self._available.set(self._most - self._begun)
-            return SlotPermit()
+            return self._permit()
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
         """Take note that an activity begins; from any thread."""
@@ -75,14 +71,27 @@ class ActivitySlots(CustomSlotSupplier):
         """Take note that an activity has ended, or that a poll has brought none; from any thread."""
         self._count(reserved=-1, begun=-1 if ctx.slot_info else 0)
 
+    def _permit(self) -> SlotPermit | None:
+        if self._reserved >= self._most or self._reserved - self._begun >= self._most_unbegun:
+            return None
+        self._reserved += 1
+        self._available.set(self._most - self._begun)
+        return SlotPermit()
+
     def _count(self, *, reserved: int, begun: int) -> None:
         with self._counting:
             self._reserved += reserved
             self._begun += begun
             self._available.set(self._most - self._begun)
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop has ended, and its worker with it
-                self._loop.call_soon_threadsafe(self._changed.set)
+            waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            with suppress(RuntimeError):  # its loop has ended, and the worker with it
+                each.get_loop().call_soon_threadsafe(_wake, each)
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 def with_slots(config: WorkerConfig, meter: MetricMeter | None) -> dict[str, Any]:
