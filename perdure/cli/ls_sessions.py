@@ -13,6 +13,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..client import get_run
 from ..client.connection import server_time
+from ..client.listed_status import listed_status
 from ..commands import ways_to_decide
 from ..declared_tools import needs_gateway
 from ..messages import Usage
@@ -213,7 +214,7 @@ async def sum_up(filters: Filters, *, as_json: bool) -> int:
     usage = sum((each.usage for each in used), Usage())
     sums = {
         "runs": len(found),
-        "byStatus": dict(Counter(word_of(run.status) for run in found.values())),
+        "byStatus": dict(Counter(map(_shown_status, found.values()))),
         "modelCalls": sum(each.model_calls for each in used),
         "usage": usage.model_dump(mode="json"),
         "costUsd": sum(each.cost_usd or 0.0 for each in used),
@@ -229,6 +230,12 @@ async def sum_up(filters: Filters, *, as_json: bool) -> int:
     for each in report.failed:
         say(f"{each['id']} can't be read, and is not in the sums: {one_line(each['error'], 200)}", "bad")
     return FAILED if report.failed else DONE
+
+
+def _shown_status(run: WorkflowExecution) -> str:
+    """Return how the run stands, as the list shows it: one that is held or waits does not count as running."""
+    status = listed_status(run)
+    return status if status in ("held", "waiting") else word_of(run.status)
 
 
 def _lines_of(sums: Mapping[str, Any], usage: Usage) -> Iterator[str]:

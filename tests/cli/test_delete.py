@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import uuid
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from temporalio.client import Client
 from perdure.agents import Agent
 from perdure.cli.completion import Filters
 from perdure.client import start_run
+from perdure.client.embedded.state import read_state
 
 from ..support.agents import QUESTION
 from ..support.command_line import Cli
 from ..support.waiting import wait_for
+
+MARKER = "the-secret-of-the-heron"
 
 
 @pytest.fixture
@@ -67,3 +71,25 @@ async def test_a_sweep(cli: Cli, tmp_path: Path) -> None:
     done = await storing("sweep", "--yes", "--json")
     assert (done.code, json.loads(done.stdout)["values"]) == (0, 0)
     await storing.close()
+
+
+@pytest.mark.trial
+async def test_the_journal_of_the_embedded_server_that_the_environment_names(embedded: Cli, tmp_path: Path) -> None:
+    """A minute later, when the server has deleted it, neither the database nor its journal has what was said."""
+    server = await embedded.start("server")
+    await server.says("Temporal UI:")
+    talker = ("run", "talker.prompty", "--tools", "talking.py", "--scripted", "talking.py:script", "--id", "talks")
+    assert (await embedded(*talker, "-i", f"said={MARKER}")).code == 0
+    assert files_with_marker(tmp_path)
+    state = read_state(tmp_path)
+    assert state is not None
+    named = Cli({**embedded.environment, "TEMPORAL_ADDRESS": state.address})
+    done = await named("delete", "talks", "--yes", "--json")
+    assert (done.code, json.loads(done.stdout)["pending"]) == (0, 0), done.stderr
+    assert files_with_marker(tmp_path) == []
+    await server.finish(signal.SIGINT)
+    await named.close()
+
+
+def files_with_marker(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*") if path.is_file() and MARKER.encode() in path.read_bytes()]

@@ -85,11 +85,17 @@ async def probed_settings(client: Client) -> list[Finding]:
             for probe in (_paces, _visibility, _fairness):
                 findings += await probe(client)
     except (TimeoutError, RPCError, WorkflowFailureError) as error:
-        why = str(error) or f"no answer within {PATIENCE_SECONDS:g} s"
-        findings.append(
-            Finding("settings-unknown", "warning", f"not all of the server's settings can be measured: {why}")
-        )
+        findings.append(_of_failure(error))
     return findings
+
+
+def _of_failure(error: Exception) -> Finding:
+    if isinstance(error, RPCError) and error.status is RPCStatusCode.UNAVAILABLE:
+        text = f"the server answers, but can't record anything: {error}"
+        do = "look at its log and its database: is its disk full? (perdure docs operating)"
+        return Finding("no-writes", "error", text, do)
+    why = str(error) or f"no answer within {PATIENCE_SECONDS:g} s"
+    return Finding("settings-unknown", "warning", f"not all of the server's settings can be measured: {why}")
 
 
 async def _paces(client: Client) -> Sequence[Finding]:
