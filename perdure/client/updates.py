@@ -159,6 +159,8 @@ def refusal_text(cause: BaseException) -> str:
 async def send_decision(chain: Chain, decision: Mapping[str, Any], voucher: Voucher | None = None) -> None:
     """Send a decision with these fields of `CallApproval`, made valid and without secrets, signed by the voucher.
 
+    One that has an `id` is taken once.
+
     Raises as `Decision` does, `ApprovalError` for arguments that are nested too deeply, and `PayloadTooLargeError`
     for a decision that does not fit into a message to Temporal.
     """
@@ -169,7 +171,7 @@ async def send_decision(chain: Chain, decision: Mapping[str, Any], voucher: Vouc
         raise ApprovalError(f"run {chain.workflow_id!r}: {text}", kind="arguments")
     approval = redactor().value(CallApproval(**valid_json(dict(decision))))
     await require_sendable(chain.client, approval, "The approval", lambda: "Give shorter arguments")
-    approval = approval.model_copy(update={"id": uuid.uuid4().hex})
+    approval = approval.model_copy(update={"id": approval.id or uuid.uuid4().hex})
     if voucher:
         approval.vouch = voucher.decision(approval.subject(await chain.origin()))
     await Decision(chain, approval).send()

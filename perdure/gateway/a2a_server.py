@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 
-from a2a.helpers import get_data_parts, get_message_text, new_text_artifact, new_text_message
+from a2a.helpers import get_message_text, new_text_artifact, new_text_message
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers import RequestHandler
 from a2a.server.request_handlers.request_handler import validate_request_params
@@ -54,6 +54,7 @@ from ..events import TERMINAL_EVENTS, RunEvent
 from ..protocol.search_attributes import SESSION, quote
 from ..redaction import get_logger
 from ..tool_calls import PendingApproval
+from .a2a_decisions import decide, was_decision
 from .a2a_push import add_config, add_config_or_tell, config_of, configs_of, remove_config
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text, with_deciders
 from .identity import Identity, identity_of
@@ -246,10 +247,20 @@ class _Handler(RequestHandler):
             )
         pending = (await found.handle.status()).pending_approvals
         if pending:
-            await _decide(found, pending, text, get_data_parts(message.parts), identity)
-        else:
-            await found.handle.steer(text, by=identity.name)
+            await decide(self._gateway, identity, found, message, pending)
+        elif not await was_decision(self._gateway, identity, found, message):
+            return await self._steer(found, message, identity, text)
         return found
+
+    async def _steer(self, found: FoundRun, message: Message, identity: Identity, text: str) -> FoundRun:
+        """Send a message to a run that works, and return the run that reads it; a turn's session takes it once."""
+        if (context := context_of(found.id)) == found.id:
+            await found.handle.steer(text, by=identity.name)
+            return found
+        session, key = await self._gateway.session(identity, context), digest_of([message.message_id])
+        sent = await session.send(text, while_busy="steer", message_id=key, by=identity.name)
+        await sent.status()  # The run of a message that came too late for this one is there when this returns.
+        return await self._gateway.run(identity, sent.id)
 
     async def _wait_until_settled(self, found: FoundRun) -> None:
         """Wait until the run has ended, or waits for a person."""
@@ -345,31 +356,6 @@ def _waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> Task
         data = f'{{"digest": "{first.digest}", "approved": true}}'
         text = f"{asked} Answer `approve`, or `deny` and why, or send the data {data}."
     return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text))
-
-
-async def _decide(
-    found: FoundRun, waiting: Sequence[PendingApproval], text: str, data: Sequence[Any], identity: Identity
-) -> None:
-    """Pass a decision on: about the first that waits, unless its data names another.
-
-    Raises `InvalidParamsError` for what is none, and what the decision raises.
-    """
-    given = next((each for each in data if isinstance(each, dict) and "approved" in each), None)
-    pending = next((each for each in waiting if given and each.digest == given.get("digest")), waiting[0])
-    handle = found.handle.called(pending.run_id) if pending.run_id else found.handle
-    if pending.question:
-        await handle.answer(pending.call_id, text, digest=pending.digest, by=identity.name)
-        return
-    word, _, reason = text.strip().partition(" ")
-    approved = given["approved"] if given else {"approve": True, "deny": False}.get(word.lower().rstrip(".,:"))
-    digest = str(given.get("digest") or pending.digest) if given else pending.digest
-    if approved is True:
-        await handle.approve(pending.call_id, digest=digest, by=identity.name)
-    elif approved is False:
-        why = str(given.get("reason") or "") if given else reason
-        await handle.deny(pending.call_id, why.strip() or "denied", digest=digest, by=identity.name)
-    else:
-        raise InvalidParamsError("the task waits for an approval: expected `approve`, or `deny` and why")
 
 
 @contextmanager

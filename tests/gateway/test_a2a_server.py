@@ -16,6 +16,7 @@ from a2a.types import (
     GetTaskRequest,
     Message,
     Role,
+    SendMessageConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
@@ -104,6 +105,48 @@ async def test_what_waits_is_decided_in_the_task(scripted: Scripted, serve_agent
             await send(client, said("Hm.", **there))
         decided = await send(client, said("approve", **there))
         assert decided[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+
+
+async def test_a_message_that_comes_again_decides_nothing_more(scripted: Scripted, serve_agents: Serve) -> None:
+    payments = [asks(call("pay", "c1", euros=3)), asks(call("pay", "c2", euros=999))]
+    model = scripted([*payments, asks(call("pay", "c3", euros=1), delay=3.0), says("Paid.")])
+    async with serve_agents(scripted_agent(model, [PAY]), tools={"pay": pay}) as served, client_of(served) as client:
+        task: Task = (await send(client, said("Pay it.")))[0].task
+        there = {"task_id": task.id, "context_id": task.context_id}
+        first, second = said("approve", **there), said("approve", **there)
+        for message in (first, first):
+            status = (await send(client, message))[-1].status_update.status
+            assert status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+            assert '{"euros": 999}' in get_message_text(status.message)
+        at_once = SendMessageConfiguration(return_immediately=True)
+        async with client_of(served, streaming=False) as other:
+            for message in (second, first, second):  # Nothing waits any more: it is no steering either.
+                [_ async for _ in other.send_message(SendMessageRequest(message=message, configuration=at_once))]
+        last = [each async for each in client.subscribe(SubscribeToTaskRequest(id=task.id))][-1].status_update.status
+        assert last.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        assert (await send(client, said("approve", **there)))[
+            -1
+        ].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+    assert [each["content"] for each in model.requests[-1].body["messages"] if each["role"] == "user"] == ["Pay it."]
+
+
+async def test_steering_that_comes_again_is_read_once(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([asks(call("pay", euros=3), delay=2.0), says("Paid.")])
+    agent = scripted_agent(model, [{**PAY, "perdure": {}}])
+    at_once = SendMessageConfiguration(return_immediately=True)
+    async with (
+        serve_agents(agent, tools={"pay": pay}) as served,
+        client_of(served, streaming=False) as client,
+    ):
+        begun = SendMessageRequest(message=said("Pay it."), configuration=at_once)
+        [task] = [each.task async for each in client.send_message(begun)]
+        hurry = said("Hurry.", task_id=task.id, context_id=task.context_id)
+        for _ in range(3):
+            request = SendMessageRequest(message=hurry, configuration=at_once)
+            assert [each.task.id async for each in client.send_message(request)] == [task.id]
+        await served.gateway.client.get_workflow_handle(task.id).result()
+    heard = [each["content"] for each in model.requests[-1].body["messages"] if each["role"] == "user"]
+    assert heard == ["Pay it.", "Hurry."]
 
 
 async def test_a_client_comes_back_and_cancels(scripted: Scripted, serve_agents: Serve) -> None:

@@ -1,0 +1,83 @@
+"""What a message to an A2A task decides about what waits there: once, however often the message comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from a2a.helpers import get_data_parts, get_message_text
+from a2a.types import Message
+from a2a.utils.errors import InvalidParamsError
+
+from ..client.updates import send_decision
+from ..errors import ApprovalError
+from ..history.chain import Chain
+from ..tool_calls import PendingApproval
+from .gateway import FoundRun, Gateway, digest_of
+from .identity import Identity
+
+_WORDS = {"approve": True, "deny": False}
+
+
+async def decide(
+    gateway: Gateway, identity: Identity, found: FoundRun, message: Message, waiting: Sequence[PendingApproval]
+) -> None:
+    """Pass a decision on: about the first that waits, unless the message's data names another.
+
+    Raises `InvalidParamsError` for what is none, and what the decision raises.
+    """
+    given = _data_of(message)
+    pending = next((each for each in waiting if given and each.digest == given.get("digest")), waiting[0])
+    decision = {"call_id": pending.call_id, "digest": pending.digest, **_decision_in(message, pending)}
+    chain = Chain(gateway.client, pending.run_id) if pending.run_id else _chain_of(gateway, found)
+    await _send(gateway, identity, found, message, chain, decision)
+
+
+async def was_decision(gateway: Gateway, identity: Identity, found: FoundRun, message: Message) -> bool:
+    """Return whether a message that comes where nothing waits has decided something before."""
+    if _data_of(message) is None and _approval_in(message) is None:
+        return False
+    try:
+        await _send(gateway, identity, found, message, _chain_of(gateway, found), {"call_id": "", "approved": True})
+    except ApprovalError:
+        return False
+    return True
+
+
+def _chain_of(gateway: Gateway, found: FoundRun) -> Chain:
+    return Chain(gateway.client, found.id, found.first_run_id)
+
+
+async def _send(
+    gateway: Gateway, identity: Identity, found: FoundRun, message: Message, chain: Chain, decision: dict[str, Any]
+) -> None:
+    """Send a decision whose id is made of the message's: the run takes it once."""
+    id = digest_of([found.id, found.first_run_id, identity.tenant, identity.name, message.message_id])
+    await send_decision(chain, {**decision, "by": identity.name, "id": id}, gateway.voucher(identity))
+
+
+def _data_of(message: Message) -> dict[str, Any] | None:
+    """Return the decision among the message's data; None where there is none."""
+    found = (each for each in get_data_parts(message.parts) if isinstance(each, dict) and "approved" in each)
+    return next(found, None)
+
+
+def _approval_in(message: Message) -> bool | None:
+    word = get_message_text(message).strip().partition(" ")[0]
+    return _WORDS.get(word.lower().rstrip(".,:"))
+
+
+def _decision_in(message: Message, pending: PendingApproval) -> dict[str, Any]:
+    """Return what the message says about a call. Raises `InvalidParamsError` where it is no decision."""
+    text = get_message_text(message)
+    if pending.question:
+        return {"approved": True, "answer": text}
+    given = _data_of(message)
+    approved = given["approved"] if given else _approval_in(message)
+    digest = {"digest": str(given["digest"])} if given and given.get("digest") else {}
+    if approved is True:
+        return {"approved": True, **digest}
+    if approved is False:
+        why = str(given.get("reason") or "") if given else text.strip().partition(" ")[2]
+        return {"approved": False, "reason": why.strip() or "denied", **digest}
+    raise InvalidParamsError("the task waits for an approval: expected `approve`, or `deny` and why")
