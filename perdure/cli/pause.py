@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 
 from ..client.brakes import brakes_in_force, facts_of, pause_runs, release_runs
 from ..commands import command_line, shell_word
-from ..protocol.brakes import RunFacts, Scope
+from ..protocol.brakes import Brake, RunFacts, Scope
 from ..protocol.names import GO_ON
 from ..protocol.run import GoOn
 from ..text import count_of
@@ -124,7 +124,17 @@ async def go_on_many(selection: RunSelection, go_on: GoOn, *, as_json: bool = Fa
         ]
         await release_runs(client, [each.id for each in released], by=go_on.by)
         report = await _let_go_on(server, selection, go_on)
+        _say_of_brakes(released, [] if released or report.done else await brakes_in_force(client))
     return show_report("go-on", "Go on", report, as_json, released=[each.id for each in released])
+
+
+def _say_of_brakes(released: Iterable[Brake], left: Sequence[Brake]) -> None:
+    """Say which brakes were taken off, and where nothing was let go on, which ones are in force."""
+    for each in released:
+        say(f"No longer: {each}", "strong")
+    if left:
+        others = f", and {len(left) - 1} more" if len(left) > 1 else ""
+        say(f"Still in force: {left[0]}{others} (perdure pause --list)")
 
 
 async def _let_go_on(server: ServerConnection, selection: RunSelection, go_on: GoOn) -> Report:

@@ -34,3 +34,15 @@ async def test_a_held_run_is_shown_and_let_go_on(cli: Cli) -> None:
     assert (await waiting.finish()).stdout == "paid 7\n"
     finished = await run.finish()
     assert (finished.code, finished.stdout) == (0, "paid 7\n")
+
+
+async def test_brakes_that_are_taken_off_and_those_that_stay_are_told(cli: Cli) -> None:
+    name = f"braked-{uuid.uuid4()}"
+    assert (await cli("pause", "--agent", name, "--reason", "sends wrong mails")).code == 0
+    mistyped = await cli("go-on", "--agent", f"{name}x")
+    assert mistyped.code == 0
+    assert "No such runs" in mistyped.stderr
+    assert "Still in force: " in mistyped.stderr
+    released = await cli("go-on", "--agent", name)
+    assert f"No longer: agent '{name}' paused by" in released.stderr
+    assert "Still in force" not in released.stderr

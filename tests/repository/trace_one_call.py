@@ -47,7 +47,7 @@ from perdure.tools.threads import Watchdog
 from perdure.worker import create_worker
 from perdure.worker.memory import WorkflowMemory
 from perdure.worker.plugin import _warm_up, import_likely
-from perdure.worker.slots import ActivitySlots
+from perdure.worker.slots import ActivitySlots, _wake
 from perdure.workflows.approvals import OpenApproval
 
 PACKAGE = Path(perdure.__file__).parent
@@ -89,7 +89,7 @@ TIMERS: frozenset[CodeType] = frozenset(
         *(WorkflowMemory._watch.__code__, Watchdog._look.__code__, BrakeRecord.follow.__code__),
         *(_warm_up.__code__, import_likely.__code__),
         *(ActivitySlots.reserve_slot.__code__, ActivitySlots.mark_slot_used.__code__),
-        *(ActivitySlots.try_reserve_slot.__code__, ActivitySlots.release_slot.__code__),
+        *(ActivitySlots.try_reserve_slot.__code__, ActivitySlots.release_slot.__code__, _wake.__code__),
     }
 )
 
