@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ..declared_tools import ApprovalPolicy
+from ..errors import LoadError
 from ..prompty.check.check import Problem, check
+from ..prompty.load import lock_beside
 from . import run_options as options
 from .agent_file import require_file, tell
 from .console import answer, say
@@ -39,6 +41,7 @@ def validate(
     functions = load_user_code(tools or ()).tools
     compared = [declarations_by(functions)] if tools else []
     problems = check(agent_file, also=[*further_checks(functions), *compared, specification_findings, beyond_limits])
+    problems += _lock_problems(agent_file)
     request, specs = None, []
     if strict:
         problems = [replace(problem, severity="error") for problem in problems]
@@ -54,6 +57,15 @@ def validate(
         _print(agent_file, problems, request, specs)
     if has_error:
         raise typer.Exit(FAILED)
+
+
+def _lock_problems(agent_file: Path) -> list[Problem]:
+    """Return what is wrong with the lock beside the file: no run begins with it."""
+    try:
+        lock_beside(agent_file)
+    except LoadError as error:
+        return [Problem(line=None, field="", message=str(error), severity="error")]
+    return []
 
 
 def _print(

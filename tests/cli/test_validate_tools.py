@@ -88,3 +88,11 @@ def test_with_strict_a_warning_is_an_error(folder: Path) -> None:
 def test_a_right_file_is_right_with_strict_too(folder: Path) -> None:
     code, _, stderr = validate(folder, "", "--strict", "--tools", "tools.py")
     assert (code, stderr) == (0, "agent.prompty: no problems found\n")
+
+
+def test_a_spoiled_lock_is_an_error(folder: Path) -> None:
+    assert validate(folder, "")[0] == 0
+    (folder / "agent.prompty.lock").write_text('{"version": 2}')
+    code, *said = validate(folder, "")
+    assert code == 1
+    assert "agent.prompty.lock is no lock: " in "".join(said)
