@@ -21,7 +21,6 @@ from ..prompty.shorthands import map_strings, maps_in
 from ..providers.registry import media_problem, model_problem
 from ..settings.delegates import REMOTE, with_delegates
 from ..text import did_you_mean
-from ..tools.declaration import contradiction
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
 from ..vouching import UNDECIDABLE, vouch_keys
 from ..worker_limits import WorkerLimits
@@ -127,6 +126,8 @@ def _problems_of(
 def _declarations(
     asset: Mapping[str, Any], folder: Path, *, functions: Mapping[str, Callable[..., Any]]
 ) -> Iterator[Finding]:
+    from ..tools.declaration import contradiction  # with all that a call needs; only functions have signatures
+
     for place, fields in maps_in(asset.get("tools"), ("tools",)):
         try:
             tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)

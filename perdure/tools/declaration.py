@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..agents import Agent
 from ..declared_tools import FunctionTool, Property, PropertyKind, Tool
+from .handlers import FILE_MODULE
 from .signature import MISSING, FunctionParameter, signature_of
 
 Schema = Mapping[str, Any]
@@ -141,8 +142,6 @@ def _one_line(text: str) -> str | None:
 
 
 Function = Callable[..., Any]
-FILE_MODULE = "perdure_tools_"
-"""How the names of modules begin that are made of files."""
 
 
 def written_declaration(name: str, function: Function, description: str | None = None) -> FunctionTool:

@@ -17,10 +17,11 @@ from ..agents import Agent, loaded_from
 from ..declared_tools import OfferedFunction, Tool
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..worker_limits import OPEN, WorkerLimits
-from .declaration import FILE_MODULE
 from .kind import KindHandler, Kinds, ToolKind, get_tool
 
 ToolFunction = Callable[..., Any]
+FILE_MODULE = "perdure_tools_"
+"""How the names of modules begin that are made of files."""
 
 
 def collect_tools(given: Iterable[ToolFunction | ModuleType | Agent]) -> dict[str, ToolFunction]:

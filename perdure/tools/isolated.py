@@ -23,7 +23,7 @@ from ..redaction import get_logger
 from ..tool_calls import ToolProgress
 from ..tool_results import SizeLimits
 from .context import ToolContext, log_fields
-from .declaration import FILE_MODULE
+from .handlers import FILE_MODULE
 from .process_words import ProcessWords
 from .results import with_advice
 

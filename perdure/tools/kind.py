@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..agents import Agent
 from ..declared_tools import Tool
 from ..errors import ConfigurationError
 from ..messages import JsonObject
 from ..redaction import get_logger
-from ..tool_calls import Execution
 from ..worker_limits import OPEN, WorkerLimits
-from .context import ToolContext
+
+if TYPE_CHECKING:
+    from ..tool_calls import Execution
+    from .context import ToolContext  # with all that a call may say, and kinds are looked up without a call
 
 
 @dataclass(frozen=True)

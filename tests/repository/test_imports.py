@@ -61,7 +61,8 @@ def test_a_file_is_checked_without_what_executes_it() -> None:
     file = ROOT / "examples" / "code_reader" / "code_reader.prompty"
     code = f"from perdure.cli.entry import run\nassert run(['validate', {str(file)!r}]) == 0"
     unused = ("asyncio", "temporalio", "openai", "anthropic", "httpx2", "jsonschema", "opentelemetry", "rich")
-    assert loaded_after(code, *unused, "perdure.providers.clients", "perdure.tools.inventory") == []
+    own = ("perdure.providers.clients", "perdure.tools.inventory", "perdure.tools.context", "perdure.tool_calls")
+    assert loaded_after(code, *unused, *own) == []
 
 
 def test_runs_are_listed_without_what_executes_them() -> None:
