@@ -12,7 +12,7 @@ from ..client.connection import environment_names_a_server
 from ..client.embedded.backup import back_up, put_back, require_database
 from ..client.embedded.state import database_of
 from ..private_files import data_folder
-from . import run_options as options
+from . import shared_options as options
 from .command import execute
 from .console import answer, say
 from .many import require_yes

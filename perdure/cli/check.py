@@ -21,7 +21,7 @@ from ..protocol.session import SessionInput
 from ..text import count_of, one_line
 from ..tool_calls import RecordedSignature
 from ..tools.dispatch import ToolBox
-from . import run_options as options
+from . import shared_options as options
 from .command import execute
 from .console import answer, say
 from .problems import DONE, FAILED

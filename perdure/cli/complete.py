@@ -9,7 +9,7 @@ import typer
 
 from ..client import complete_call
 from ..later import read_token
-from . import run_options as options
+from . import shared_options as options
 from .ask_person import this_user
 from .command import execute
 from .console import answer, say

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..commands import command_line, shell_word
-from . import run_options as options
+from . import shared_options as options
 from .command import execute, use_command_class
 from .console import answer, say
 from .filters import ManyCommand

@@ -9,7 +9,7 @@ import typer
 from ..commands import ANSWER, command_line
 from ..text import one_line
 from . import console
-from . import run_options as options
+from . import shared_options as options
 from .ask_person import DENIED, call_to_decide, read_arguments, this_user
 from .command import execute
 from .console import answer as print_answer

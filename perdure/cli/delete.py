@@ -14,7 +14,7 @@ from ..client.family import SCHEDULED
 from ..client.own_values import schedules_of
 from ..private_files import data_folder
 from ..text import count_of
-from . import run_options as options
+from . import shared_options as options
 from .command import execute, use_command_class
 from .completion import Filters, run_ids
 from .console import say

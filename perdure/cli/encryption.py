@@ -18,7 +18,7 @@ from ..payloads.codec_server import TOKEN_VARIABLE
 from ..payloads.converter import converter_from_environment
 from ..payloads.encryption import encryption_from_environment, is_configured
 from ..payloads.encryption.keys import new_key
-from . import run_options as options
+from . import shared_options as options
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem

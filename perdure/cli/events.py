@@ -11,7 +11,7 @@ import typer
 from ..client import RunHandle
 from ..events import RunEvent, as_changes
 from ..text import format_usd, one_line
-from . import run_options as options
+from . import shared_options as options
 from .command import execute
 from .console import (
     answer,

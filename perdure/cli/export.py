@@ -13,7 +13,7 @@ import typer
 
 from ..client import RunHandle
 from ..private_files import private_opener
-from . import run_options as options
+from . import shared_options as options
 from .command import execute, use_command_class
 from .console import answer, say, to_json
 from .filters import ManyCommand

@@ -14,7 +14,7 @@ from ..client import RunHandle
 from ..client.fork import Changes, Fork, fork_of
 from ..commands import command_line
 from ..history.chain import Chain
-from . import run_options as options
+from . import shared_options as options
 from .agent_file import load_agent, read_given
 from .command import execute, use_command_class
 from .filters import ManyCommand

@@ -15,7 +15,7 @@ from ..errors import GoOnError
 from ..options import CHANGED_BY_GO_ON
 from ..protocol.outcome import Held, RunStatus
 from ..protocol.run import GoOn
-from . import run_options as options
+from . import shared_options as options
 from .ask_person import this_user
 from .command import execute, use_command_class
 from .console import answer, say

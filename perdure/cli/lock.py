@@ -15,7 +15,7 @@ from ..redaction import redactor
 from ..tool_locks import LOCKABLE, SUFFIX, LockDocument, PinnedTool, changes
 from ..tools.inventory import pins_of
 from ..tools.kind import Asking, Kinds, ToolKind, ToolOfferError
-from . import run_options as options
+from . import shared_options as options
 from .agent_file import load_agent, require_file
 from .console import answer, say
 from .problems import FAILED, UsageProblem

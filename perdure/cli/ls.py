@@ -18,7 +18,7 @@ from ..payloads.encryption.codec import key_id_of
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
 from ..text import count_of, format_usd, one_line, visible
-from . import run_options as options
+from . import shared_options as options
 from .command import execute, use_command_class
 from .completion import Filters, word_of
 from .console import answer, describe_seconds, in_columns, say

@@ -17,7 +17,7 @@ from ..protocol.brakes import Brake, RunFacts, Scope
 from ..protocol.names import GO_ON
 from ..protocol.run import GoOn
 from ..text import count_of
-from . import run_options as options
+from . import shared_options as options
 from .ask_person import local_time, this_user
 from .command import execute, use_command_class
 from .completion import Filters

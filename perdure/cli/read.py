@@ -15,7 +15,7 @@ from ..history.chain import Chain
 from ..messages import Message
 from ..payloads.encryption import EncryptionError
 from ..text import count_of, duration_text, format_usd, one_line
-from . import run_options as options
+from . import shared_options as options
 from .ask_person import local_time, times
 from .command import execute
 from .console import answer, cached_text, describe_call, describe_usage, say, to_json

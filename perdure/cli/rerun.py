@@ -12,7 +12,7 @@ from .. import testing
 from ..testing.comparison import Comparison, Deviation, Effort
 from ..testing.recording import Recording, read_recording, recording_of
 from ..text import count_of, format_usd, one_line
-from . import run_options as options
+from . import shared_options as options
 from .agent_file import load_agent, read_given
 from .command import execute, use_command_class
 from .consent import require_consent

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from ..agents import Agent
 from ..commands import command_line, shell_word
-from . import run_options as options
+from . import shared_options as options
 from .agent_file import script_at
 from .command import execute
 from .consent import require_consent

@@ -18,15 +18,16 @@ from ..client.starting import readable_id
 from ..commands import command_line
 from ..options import RunOptions
 from ..settings.agent_file import with_on_failure
-from . import run_options as options
+from . import shared_options as options
 from .agent_file import scripted_agent
 from .command import execute, use_command_class
 from .console import answer, say
 from .follow import follow_to_the_end
 from .problems import DONE, UsageProblem
 from .recorded_run import find_run
-from .run_options import DEFAULT_QUEUE, CommandWithRunOptions, chosen_fields
+from .run_options import CommandWithRunOptions, chosen_fields
 from .server_connection import ServerConnection, connect_to_server
+from .shared_options import DEFAULT_QUEUE
 from .start import CodeSources, RunRequest, StartArguments, begin_after, begin_with_file, served_as
 from .user_code import UserCode, require_mocks
 from .worker_inside import resume_command, worker_command, worker_inside

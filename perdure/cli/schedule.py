@@ -21,13 +21,14 @@ from ..client.schedules import (
     run_schedule,
 )
 from ..commands import command_line, shell_word
-from . import run_options as options
+from . import shared_options as options
 from .agent_file import load_checked, read_inputs
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
-from .run_options import DEFAULT_QUEUE, CommandWithRunOptions, chosen_fields, run_options
+from .run_options import CommandWithRunOptions, chosen_fields, run_options
 from .server_connection import connect_to_server
+from .shared_options import DEFAULT_QUEUE
 from .worker_inside import worker_command
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]

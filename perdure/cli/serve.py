@@ -17,13 +17,14 @@ from ..errors import ConfigurationError
 from ..providers.rates import parsed_rates
 from ..worker import tune_process
 from ..worker_limits import OPEN, WorkerLimits
-from . import run_options as options
+from . import shared_options as options
 from .agent_file import require_file
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
-from .run_options import DEFAULT_QUEUE, endpoint
+from .run_options import run_options
 from .server_connection import ServerConnection, connect_to_server
+from .shared_options import DEFAULT_QUEUE, endpoint
 from .user_code import UserCode, load_named, load_user_code, say_mocks
 from .worker import stdin_closed
 from .worker_inside import worker_inside
@@ -139,7 +140,7 @@ def serve(
         "cancels_tasks": cancel_tasks,
         "stream_after": stream_after,
         "stream_seconds": stream_seconds,
-        "webhooks": options.run_options({"webhooks": webhook or ()}).webhooks,
+        "webhooks": run_options({"webhooks": webhook or ()}).webhooks,
     }
     say_mocks(honoured=mock)
     work = _serve(

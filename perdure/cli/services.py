@@ -14,15 +14,15 @@ from ..client.embedded.server import LocalServer
 from ..client.server_settings import MIN_RETENTION_HOURS
 from ..protocol.search_attributes import ALL
 from ..worker_limits import OPEN
-from . import run_options as options
+from . import shared_options as options
 from .command import execute
 from .console import answer, say
 from .doctor.findings import Finding
 from .doctor.server import retention_hours, short_retention, wrong_types
 from .encryption import codec_for_ui
 from .problems import FAILED
-from .run_options import DEFAULT_QUEUE, endpoint
 from .server_connection import ServerConnection, connect_to_server
+from .shared_options import DEFAULT_QUEUE, endpoint
 from .worker import named_code, supervise, worker_arguments
 
 

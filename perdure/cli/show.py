@@ -24,7 +24,7 @@ from ..payloads.failures import text_of
 from ..protocol.outcome import RunStatus
 from ..protocol.search_attributes import DIRECT, ORIGIN
 from ..text import count_of, format_usd, one_line, visible
-from . import run_options as options
+from . import shared_options as options
 from .ask_person import times
 from .command import execute, use_command_class
 from .console import (

@@ -9,7 +9,7 @@ import typer
 
 from ..client.sweeping import HOUR_SECONDS, sweep_storage
 from ..text import count_of
-from . import run_options as options
+from . import shared_options as options
 from .command import execute
 from .completion import moment_of
 from .console import answer, say

@@ -21,7 +21,7 @@ from ..trace.environment import DeliveryError, send
 from ..trace.html import to_html
 from ..trace.otlp import to_otlp_json, write_tracy
 from ..trace.text import lines
-from . import run_options as options
+from . import shared_options as options
 from .app import PlainCommand
 from .command import execute, use_command_class
 from .console import answer, say

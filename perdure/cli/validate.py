@@ -13,7 +13,7 @@ from ..declared_tools import ApprovalPolicy
 from ..errors import LoadError
 from ..prompty.check.check import Problem, check
 from ..prompty.load import lock_beside
-from . import run_options as options
+from . import shared_options as options
 from .agent_file import require_file, tell
 from .console import answer, say
 from .problems import FAILED

@@ -23,13 +23,13 @@ from ..trace.environment import collector_provider
 from ..worker import create_worker, tune_process
 from ..worker.health import serving_health
 from ..worker_limits import WorkerLimits
-from . import run_options as options
+from . import shared_options as options
 from . import worker_options as more
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
-from .run_options import DEFAULT_QUEUE, endpoint
 from .server_connection import ServerConnection, connect_to_server
+from .shared_options import DEFAULT_QUEUE, endpoint
 from .user_code import UserCode, load_user_code, say_mocks
 from .worker_inside import current_version_command
 

@@ -16,8 +16,8 @@ from ..client.reading.watch import is_away
 from ..commands import command_line, shell_word
 from ..worker_limits import OPEN, WorkerLimits
 from .console import say
-from .run_options import DEFAULT_QUEUE
 from .server_connection import CommandMemo, ServerConnection, read_memo
+from .shared_options import DEFAULT_QUEUE
 from .user_code import UserCode
 
 _UNBEGUN = 2

@@ -9,7 +9,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from perdure.activities.pollers import somebody_polls
-from perdure.cli.run_options import DEFAULT_QUEUE
+from perdure.cli.shared_options import DEFAULT_QUEUE
 
 from ..support.command_line import AGENT, Cli
 from ..support.waiting import wait_for

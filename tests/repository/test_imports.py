@@ -67,9 +67,8 @@ def test_a_file_is_checked_without_what_executes_it() -> None:
 
 def test_runs_are_listed_without_what_executes_them() -> None:
     unused = ("openai", "anthropic", "yaml", "jinja2", "jsonschema", "opentelemetry", "rich")
-    assert (
-        loaded_after("import perdure.cli.ls", *unused, "perdure.workflows", "perdure.tools", "temporalio.worker") == []
-    )
+    own = ("perdure.workflows", "perdure.tools", "perdure.messages", "perdure.options")
+    assert loaded_after("import perdure.cli.ls", *unused, *own, "temporalio.worker") == []
 
 
 def test_a_worker_begins_without_what_few_runs_need() -> None:

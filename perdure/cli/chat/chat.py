@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .. import run_options as options
+from .. import shared_options as options
 from ..command import execute, use_command_class
 from ..console import say
 from ..problems import DONE, UsageProblem

@@ -27,8 +27,9 @@ from ...settings.agent_file import with_on_failure
 from ..agent_file import load_checked, read_given, script_at, scripted_agent
 from ..consent import require_consent
 from ..problems import Failure, UsageProblem
-from ..run_options import DEFAULT_QUEUE, run_options
+from ..run_options import run_options
 from ..server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
+from ..shared_options import DEFAULT_QUEUE
 from ..start import CodeSources, command_memo, hooks_of, load_code
 from ..user_code import UserCode, say_mocks
 from ..worker_inside import worker_inside

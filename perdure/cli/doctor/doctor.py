@@ -13,7 +13,7 @@ from ...client.connection import server_time
 from ...client.embedded import launch
 from ...settings.agent_file import is_cloud
 from ...text import count_of
-from .. import run_options as options
+from .. import shared_options as options
 from ..command import execute
 from ..console import answer, say
 from ..problems import DONE, FAILED
