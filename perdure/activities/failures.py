@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -256,15 +256,15 @@ class Suspects:
     def __init__(self) -> None:
         self._is_busy = False
 
-    @contextmanager
-    def alone(self, starts: int) -> Iterator[None]:
+    def alone(self, starts: int) -> AbstractContextManager[None]:
         """Let the block run beside no other suspect, if a call that was started so often is one.
 
         Raises the ApplicationError by which Temporal offers the call again later, here or elsewhere.
         """
-        if starts < FREE_STARTS:
-            yield
-            return
+        return nullcontext() if starts < FREE_STARTS else self._alone(starts)
+
+    @contextmanager
+    def _alone(self, starts: int) -> Iterator[None]:
         if self._is_busy:
             raise _later()
         _log.warning(
@@ -282,10 +282,11 @@ def starts_before(offer: Offer | None) -> int:
     """Return how often the call of this activity was started by workers that were lost with it."""
     if offer is not None:
         return starts_so_far()
-    details = activity.info().heartbeat_details
+    info = activity.info()
+    details = info.heartbeat_details
     if details and is_count_of_starts(details[0]):
         return int(details[0]["starts"])
-    return min(activity.info().attempt - 1, FREE_STARTS)  # Later starts are counted; other attempts have waited.
+    return min(info.attempt - 1, FREE_STARTS)  # Later starts are counted; other attempts have waited.
 
 
 async def count_suspect() -> dict[str, Any]:

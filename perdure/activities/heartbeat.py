@@ -91,15 +91,14 @@ class Readers:
         finally:
             del self._listeners[on_reader]
 
-    @contextmanager
-    def call_on_cancel(self, run: str, on_cancel: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, in an activity, call `on_cancel` when the run gives an activity up, as known here."""
+    def call_on_cancel(self, run: str, on_cancel: Callable[[], None]) -> None:
+        """Call `on_cancel`, from an activity's `forget` on no more, when the run gives one up, as known here."""
         self._loop = asyncio.get_running_loop()
         self._alive[on_cancel] = run
-        try:
-            yield
-        finally:
-            del self._alive[on_cancel]
+
+    def forget(self, on_cancel: Callable[[], None]) -> None:
+        """Call it no more when a run gives an activity up, if it was to be called."""
+        self._alive.pop(on_cancel, None)
 
     def warn(self, run: str) -> None:
         """Take note that the run has given an activity up. May be called from any thread."""
@@ -216,9 +215,9 @@ def _run_is_over() -> bool:
     return details is not None and details.not_found
 
 
-def _seconds_between_beats() -> float:
+def _seconds_between_beats(info: activity.Info) -> float:
     """Return after how many seconds the activity has to beat again; not the same for all that began together."""
-    timeout = activity.info().heartbeat_timeout
+    timeout = info.heartbeat_timeout
     seconds = timeout.total_seconds() if timeout else OWN_CADENCE.lost_worker_seconds
     return beat_seconds(seconds, random.uniform(*BEAT_SHARES))
 
@@ -324,18 +323,20 @@ class Heart:
         Beats are sent in the context of whoever calls this, for there may be none where something is told first: in a
         callback, in a thread, or in a task that some other activity has started.
         """
-        self._run, self._seconds = activity.info().workflow_id or "", _seconds_between_beats()
+        info = activity.info()
+        self._run, self._seconds = info.workflow_id or "", _seconds_between_beats(info)
         self._context = copy_context()
         self._attempt = asyncio.current_task()
         self._send = activity._Context.current().heartbeat
         # The server counts from when it gave the attempt away, which a busy worker takes up late. Its clock may differ.
-        late = (datetime.now(UTC) - activity.info().started_time).total_seconds()
+        late = (datetime.now(UTC) - info.started_time).total_seconds()
         first = self._seconds - (late if 0 < late < 2 * self._seconds else 0.0)
         self._first = asyncio.get_running_loop().call_later(max(first, 0.0), self._begin)
-        self._open.enter_context(self._readers.call_on_cancel(self._run, self._on_cancel))
+        self._readers.call_on_cancel(self._run, self._on_cancel)
 
     async def stop(self) -> None:
         """Beat no more; only returns when no beat is under way."""
+        self._readers.forget(self._on_cancel)
         self._open.close()
         if self._first is not None:
             self._first.cancel()

@@ -45,7 +45,7 @@ from .failures import (
 from .heartbeat import Heart, Readers, heartbeats
 from .inventory import changed_tool, lacking_tool
 from .model import agent_for_tool
-from .run_cache import KnownRun, RunCache, current_link
+from .run_cache import KnownRun, LinkKey, RunCache, current_link
 
 MOST_PER_CHARACTER = 6
 """Bytes of JSON, as for a control character."""
@@ -73,9 +73,9 @@ def recordable(result: ToolResult, limits: SizeLimits) -> ToolResult:
     return result
 
 
-def run_results() -> KeptResults:
-    """Finds the results of the run that the current activity belongs to; may be awaited on any event loop."""
-    client, link, loop = activity.client(), current_link(), asyncio.get_running_loop()
+def run_results(link: LinkKey) -> KeptResults:
+    """Finds the results of this link of a run, in an activity; may be awaited on any event loop."""
+    client, loop = activity.client(), asyncio.get_running_loop()
 
     async def find(call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
         found = read_result(
@@ -255,7 +255,7 @@ class ToolActivities:
             request.name,
             request.arguments,
             run.inputs,
-            _call_context(request, activity.info().attempt),
+            _call_context(current_link(), request, activity.info().attempt),
             timeout=activities.JUDGE_SECONDS,
         )
         return redactor().value(verdict)
@@ -339,9 +339,10 @@ async def finish_call(input: activities.FinishInput) -> ToolResult:
 
 def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: Any) -> ToolContext:
     """Return what the tool may know; `heard` is what it has only while it is executed and heard."""
-    request, info = input.request, activity.info()
-    ids = TraceIds.of(info.namespace, current_link().workflow_id, run.first_run_id, run.caller)
+    request, link = input.request, current_link()
+    ids = TraceIds.of(activity.info().namespace, link.workflow_id, run.first_run_id, run.caller)
     return _call_context(
+        link,
         request,
         input.earlier + attempt,
         retries_left=input.retries_left,
@@ -349,21 +350,20 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
         traceparent=ids.child_traceparent(request.iteration, request.index),
         last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
         handed_on=asked_from_anywhere(),
-        kept_results=run_results(),
+        kept_results=run_results(link),
         max_result=run.options.max_result,
-        secret=partial(call_secret, *current_link(), request.iteration, request.index, input.earlier),
+        secret=partial(call_secret, *link, request.iteration, request.index, input.earlier),
         **heard,
     )
 
 
-def _call_context(request: ToolRequest, attempt: int, **more: Any) -> ToolContext:
+def _call_context(link: LinkKey, request: ToolRequest, attempt: int, **more: Any) -> ToolContext:
     """Return what is known of the call, whoever asks, and what `more` the tool itself may know."""
-    workflow_id, run_id = current_link()
     return ToolContext(
-        run_id=workflow_id,
+        run_id=link.workflow_id,
         iteration=request.iteration,
         call_id=request.call_id,
-        idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
+        idempotency_key=f"{link.run_id}/{request.iteration}/{request.index}",
         attempt=attempt,
         **more,
     )

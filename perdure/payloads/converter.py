@@ -6,8 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from operator import is_
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import zstandard
 from google.protobuf.message import DecodeError
@@ -263,9 +262,13 @@ class TolerantConverter(DataConverter):
         return _changed(payloads, await super()._encode_payload_sequence(payloads))
 
     async def _external_store_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        if self.external_storage is None:
+            return _as_list(payloads)
         return _changed(payloads, await super()._external_store_payload_sequence(payloads))
 
     async def _encode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        if self.external_storage is None:
+            return _as_list(payloads)
         return _changed(payloads, await super()._encode_reference_payload_sequence(payloads))
 
     # A reference to a stored value is read before any codec sees the value.
@@ -281,8 +284,17 @@ class TolerantConverter(DataConverter):
 
 def _changed(before: Sequence[Payload], after: list[Payload]) -> list[Payload]:
     """Return the payloads after a step: the same object where the step has changed none of them."""
-    same = len(before) == len(after) and all(map(is_, before, after))
-    return cast("list[Payload]", before) if same else after
+    if len(before) != len(after):
+        return after
+    for old, new in zip(before, after, strict=True):
+        if old is not new:
+            return after
+    return _as_list(before)
+
+
+def _as_list(payloads: Any) -> list[Payload]:
+    """Return the very object: the SDK takes any sequence, and says list."""
+    return payloads  # type: ignore[no-any-return]
 
 
 Step = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]

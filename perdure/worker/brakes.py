@@ -176,12 +176,12 @@ class _BrakedActivities(ActivityInboundInterceptor):
         is_call = info.activity_type in CALLS or info.activity_type.startswith(activities.TOOL_PREFIX)
         # The workflow looks before it begins with those that are local.
         if not is_call or info.is_local:
-            return await super().execute_activity(input)
+            return await self.next.execute_activity(input)
         call = _input_of(input.args)
         if not _is_over(call):
             await self._require_permission(call)
         begun = time.monotonic()
-        result = await super().execute_activity(input)
+        result = await self.next.execute_activity(input)
         if call.fresh is not None and isinstance(result, ModelReply | ToolResult):
             ended = info.started_time.timestamp() + time.monotonic() - begun
             return result.model_copy(update={"ended_at": ended})
