@@ -308,7 +308,7 @@ class Usage(BaseModel):
 
         A server may leave the total out, or say anything.
         """
-        counts = {name: max(0, min(count, MAX_TOKENS)) for name, count in self}
+        counts = {name: max(0, min(count, MAX_TOKENS)) for name, count in vars(self).items()}
         counts["total_tokens"] = max(counts["total_tokens"], counts["input_tokens"] + counts["output_tokens"])
         cached = counts["cached_input_tokens"] = min(counts["cached_input_tokens"], counts["input_tokens"])
         counts["cache_write_tokens"] = min(counts["cache_write_tokens"], counts["input_tokens"] - cached)

@@ -156,7 +156,10 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         # What `decode` would leave as it is must not be compressed.
-        if max((payload.ByteSize() for payload in payloads), default=0) < self._from_bytes:
+        for payload in payloads:
+            if payload.ByteSize() >= self._from_bytes:
+                break
+        else:
             return list(payloads)
         if sum(map(weight_of, payloads)) > MAX_UNPACKED_BYTES:
             return list(payloads)
@@ -257,18 +260,18 @@ class TolerantConverter(DataConverter):
             return await super().decode_failure(failure)
 
     # The SDK has no public place for these. It takes each workflow task through them, and copies what a step gives back
-    # into the task, unless that is the very object that the step was given.
+    # into the task, unless that is the very object that the step was given (it says list, and takes any sequence).
     async def _encode_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         return _changed(payloads, await super()._encode_payload_sequence(payloads))
 
     async def _external_store_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         if self.external_storage is None:
-            return _as_list(payloads)
+            return payloads  # type: ignore[return-value]
         return _changed(payloads, await super()._external_store_payload_sequence(payloads))
 
     async def _encode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         if self.external_storage is None:
-            return _as_list(payloads)
+            return payloads  # type: ignore[return-value]
         return _changed(payloads, await super()._encode_reference_payload_sequence(payloads))
 
     # A reference to a stored value is read before any codec sees the value.
@@ -289,12 +292,7 @@ def _changed(before: Sequence[Payload], after: list[Payload]) -> list[Payload]:
     for old, new in zip(before, after, strict=True):
         if old is not new:
             return after
-    return _as_list(before)
-
-
-def _as_list(payloads: Any) -> list[Payload]:
-    """Return the very object: the SDK takes any sequence, and says list."""
-    return payloads  # type: ignore[no-any-return]
+    return before  # type: ignore[return-value]
 
 
 Step = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
