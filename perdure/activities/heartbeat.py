@@ -323,8 +323,7 @@ class Heart:
         Beats are sent in the context of whoever calls this, for there may be none where something is told first: in a
         callback, in a thread, or in a task that some other activity has started.
         """
-        info = activity.info()
-        self._run, self._seconds = info.workflow_id or "", _seconds_between_beats(info)
+        self._run, self._seconds = (info := activity.info()).workflow_id or "", _seconds_between_beats(info)
         self._context = copy_context()
         self._attempt = asyncio.current_task()
         self._send = activity._Context.current().heartbeat
