@@ -37,7 +37,6 @@ from temporalio.client import Client
 
 import perdure
 from perdure import tool
-from perdure.activities.brakes import BrakeRecord
 from perdure.cli.entry import run
 from perdure.client import connect, session, start_run
 from perdure.loop.loop import AgentLoop
@@ -45,6 +44,7 @@ from perdure.loop.model_calls import ModelCalls
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.tools.threads import Watchdog
 from perdure.worker import create_worker
+from perdure.worker.brakes import BrakeWatch
 from perdure.worker.memory import WorkflowMemory
 from perdure.worker.plugin import _warm_up, import_likely
 from perdure.worker.slots import ActivitySlots, _wake
@@ -86,7 +86,7 @@ STEPS: dict[str, tuple[CodeType, CodeType]] = {
 """The step of the loop that makes a call, and what follows it."""
 TIMERS: frozenset[CodeType] = frozenset(
     {
-        *(WorkflowMemory._watch.__code__, Watchdog._look.__code__, BrakeRecord.follow.__code__),
+        *(WorkflowMemory._watch.__code__, Watchdog._look.__code__, BrakeWatch._watch.__code__),
         *(_warm_up.__code__, import_likely.__code__),
         *(ActivitySlots.reserve_slot.__code__, ActivitySlots.mark_slot_used.__code__),
         *(ActivitySlots.try_reserve_slot.__code__, ActivitySlots.release_slot.__code__, _wake.__code__),
