@@ -31,8 +31,8 @@ run: $(VENV)/installed  ## ask the example agent a question about a source tree
 dev: $(VENV)/installed  ## server, UI and a worker with the example's tools, in this terminal
 	@$(BIN)/perdure dev --tools $(EXAMPLE)/tools.py
 
-test: $(VENV)/installed-dev  ## the whole test suite, in two processes
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(VENV)/installed-dev  ## the whole test suite, in three processes: they often wait
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/installed-dev  ## lint, formatting, types
 	$(BIN)/ruff check .

@@ -207,7 +207,14 @@ async def list_schedules(client: Client) -> list[ScheduledRuns]:
     """All schedules of runs, by name. Raises `RPCError`."""
     client = with_converter(client)
     names = [entry.id async for entry in await client.list_schedules() if is_of_runs(entry)]
-    return [await get_schedule(client, name) for name in sorted(names)]
+    found = []
+    for name in sorted(names):
+        try:
+            found.append(await read_schedule(client.get_schedule_handle(name)))
+        except RPCError as error:  # The server lists one for a moment longer than there is one.
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+    return found
 
 
 async def get_schedule(client: Client, name: str) -> ScheduledRuns:

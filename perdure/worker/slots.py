@@ -47,6 +47,7 @@ class ActivitySlots(CustomSlotSupplier):
         self._counting = threading.Lock()
         self._waiting: list[asyncio.Future[None]] = []
         self._available = meter.create_gauge(AVAILABLE, "Current number of available slots per task type")
+        self._available.set(most)
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
         """Return a permit for a poll as soon as there is one."""
@@ -75,14 +76,14 @@ class ActivitySlots(CustomSlotSupplier):
         if self._reserved >= self._most or self._reserved - self._begun >= self._most_unbegun:
             return None
         self._reserved += 1
-        self._available.set(self._most - self._begun)
         return SlotPermit()
 
     def _count(self, *, reserved: int, begun: int) -> None:
         with self._counting:
             self._reserved += reserved
             self._begun += begun
-            self._available.set(self._most - self._begun)
+            if begun:
+                self._available.set(self._most - self._begun)
             waiting, self._waiting = self._waiting, []
         for each in waiting:
             with suppress(RuntimeError):  # its loop has ended, and the worker with it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from perdure.client import get_run
 from perdure.testing import ScriptedModel, asks, says
 
 from .command_line import Cli, Started
+from .commands import ForkedCommand
 from .receiver import SECRET, Receiver, receiving
 from .waiting import wait_for
 
@@ -54,7 +54,8 @@ class Shop:
 
     async def kill(self) -> None:
         assert self._process is not None
-        await self._process.finish(signal.SIGKILL)
+        assert isinstance(self._process.process, ForkedCommand)
+        await self._process.process.close()
 
     async def post(self, path: str, body: dict[str, Any], **headers: str) -> httpx2.Response:
         """The answer, after as many tries as it takes to get one that is no 5xx."""

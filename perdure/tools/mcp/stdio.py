@@ -65,6 +65,7 @@ class ServerProcess:
         self.is_over = False
         """Whether it sends no more messages."""
         self._why = ""
+        self._is_heard = True
         self._said = ProcessWords(f"MCP server {title!r}", _log)
         self._process: asyncio.subprocess.Process | None = None
 
@@ -114,10 +115,13 @@ class ServerProcess:
         finally:
             for stream in (incoming, outgoing, to_session, from_session):
                 stream.close()
+            self._is_heard = False
             # It goes on to its end even if this task is cancelled: the process must not outlive the worker.
             ending = asyncio.create_task(_end(process))
             with anyio.CancelScope(shield=True):
                 await asyncio.shield(ending)
+                # Only who reads its output to the end closes it: what a chatty one has written may still be there.
+                await asyncio.wait([tasks[0], tasks[2]], timeout=LOOK_SECONDS)
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
@@ -126,7 +130,7 @@ class ServerProcess:
         assert process.stdout is not None
         try:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                while line := await process.stdout.readline():
+                while self._is_heard and (line := await process.stdout.readline()):
                     await self._receive(line, to_session)
         except ValueError:
             self._why = f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"

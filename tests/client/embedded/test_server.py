@@ -29,6 +29,7 @@ from perdure.client.embedded.server import LocalServer
 from perdure.client.embedded.state import FileLock, is_locked
 from perdure.errors import ConfigurationError
 from tests.support.command_line import Cli, clean_environment
+from tests.support.dev_server import free_port
 from tests.support.waiting import wait_for
 
 USER = """
@@ -104,7 +105,7 @@ async def test_servers_that_start_at_the_same_time_get_ports_of_their_own(tmp_pa
 
 
 async def test_a_server_that_was_killed_is_started_anew(tmp_path: Path) -> None:
-    async with LocalServer(tmp_path) as first:
+    async with LocalServer(tmp_path, port=free_port()) as first:
         os.kill(first.state.pid, signal.SIGKILL)
         await wait_for(lambda: _gone(tmp_path))
         async with LocalServer(tmp_path, port=first.state.port) as second:
