@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -25,7 +26,12 @@ from temporalio.worker import (
 SLOTS = 100
 """Of each sort, where the worker is not told how many: Temporal's own default."""
 AHEAD = 3
-"""So many activities may have come from the server and not have begun, beside those that open polls may still bring."""
+"""So many activities may always have come from the server and not have begun, beside those that open polls may bring."""
+BEGIN_SECONDS = 1.0
+"""Where the event loop is quick, as many as begin within this: far less than the time after which one is lost."""
+SMOOTHING = 0.8
+ROUNDS = 5
+"""Of the event loop, which it takes to begin an activity; measured."""
 AVAILABLE = "temporal_worker_task_slots_available"
 """Temporal's own gauge, which it leaves to suppliers that are not its own."""
 _SIZES = ("workflow_tasks", "activities", "local_activities", "nexus_tasks")
@@ -37,13 +43,16 @@ class ActivitySlots(CustomSlotSupplier):
     Temporal's SDK takes activities from the server until all slots are full, and hands them to Python one by one, which
     takes a busy process some 100 ms each. The server counts from when it gave an activity away, and the activity beats
     from when it begins: the last of a hundred would be taken for lost, and repeated, by which the process is busier
-    still. So they wait on the server, where another worker may take them, too.
+    still. So they wait on the server, where another worker may take them, too. Measured, of 200 runs begun at once: up
+    to 165 model calls repeated without this, none with it; a bound of 8 for quick event loops, too, takes a sixth of
+    the throughput of calls that take no time, this one a twentieth.
     """
 
     def __init__(self, most: int, polls: int, meter: MetricMeter) -> None:
         """`polls` are the open requests for activities, at most; the meter has the attributes of the worker."""
-        self._most, self._most_unbegun = most, polls + AHEAD
+        self._most, self._always = most, polls + AHEAD
         self._reserved = self._begun = 0
+        self._round_seconds = 0.0
         self._counting = threading.Lock()
         self._waiting: list[asyncio.Future[None]] = []
         self._available = meter.create_gauge(AVAILABLE, "Current number of available slots per task type")
@@ -51,13 +60,19 @@ class ActivitySlots(CustomSlotSupplier):
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
         """Return a permit for a poll as soon as there is one."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._note_round, time.monotonic())
         while True:
             with self._counting:
                 if (permit := self._permit()) is not None:
                     return permit
-                change = asyncio.get_running_loop().create_future()
+                change = loop.create_future()
                 self._waiting.append(change)
             await change
+
+    def _note_round(self, begun: float) -> None:
+        """Take note of how long the event loop takes for a round; a single quick one says little."""
+        self._round_seconds = max(time.monotonic() - begun, SMOOTHING * self._round_seconds)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
         """Return a permit, also for an activity that comes without a poll; None while there is none."""
@@ -73,7 +88,8 @@ class ActivitySlots(CustomSlotSupplier):
         self._count(reserved=-1, begun=-1 if ctx.slot_info else 0)
 
     def _permit(self) -> SlotPermit | None:
-        if self._reserved >= self._most or self._reserved - self._begun >= self._most_unbegun:
+        may_begin_soon = BEGIN_SECONDS / (ROUNDS * self._round_seconds) if self._round_seconds else self._most
+        if self._reserved >= self._most or self._reserved - self._begun >= max(self._always, may_begin_soon):
             return None
         self._reserved += 1
         return SlotPermit()
