@@ -26,12 +26,13 @@ from temporalio.worker import (
 SLOTS = 100
 """Of each sort, where the worker is not told how many: Temporal's own default."""
 AHEAD = 3
-"""So many activities may always have come from the server and not have begun, beside those that open polls may bring."""
+"""So many activities may always be here that have not begun, beside those that open polls may still bring."""
 BEGIN_SECONDS = 1.0
 """Where the event loop is quick, as many as begin within this: far less than the time after which one is lost."""
-SMOOTHING = 0.8
 ROUNDS = 5
 """Of the event loop, which it takes to begin an activity; measured."""
+DECAY = 0.8
+"""Of the longest round that was seen, at each poll."""
 AVAILABLE = "temporal_worker_task_slots_available"
 """Temporal's own gauge, which it leaves to suppliers that are not its own."""
 _SIZES = ("workflow_tasks", "activities", "local_activities", "nexus_tasks")
@@ -72,7 +73,7 @@ class ActivitySlots(CustomSlotSupplier):
 
     def _note_round(self, begun: float) -> None:
         """Take note of how long the event loop takes for a round; a single quick one says little."""
-        self._round_seconds = max(time.monotonic() - begun, SMOOTHING * self._round_seconds)
+        self._round_seconds = max(time.monotonic() - begun, DECAY * self._round_seconds)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
         """Return a permit, also for an activity that comes without a poll; None while there is none."""
