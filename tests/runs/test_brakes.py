@@ -69,6 +69,19 @@ async def test_what_is_under_way_ends_and_nothing_more_begins(
     await stage.replay()
 
 
+async def test_a_worker_logs_each_brake(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    async with stage.worker():
+        for number in range(3):
+            brake = await pause_runs(stage.client, task_queue=f"{stage.task_queue}-{number}")
+
+            async def is_told(what: str) -> bool:
+                return what in caplog.text
+
+            await wait_for(lambda: is_told(f"A brake is on: {brake}"))  # noqa: B023
+            await release_runs(stage.client, [brake.id])
+            await wait_for(lambda: is_told(f"A brake is off: {brake.scope}"))  # noqa: B023
+
+
 async def test_many_are_paused_and_go_on_over_a_restart_of_everything() -> None:
     figures = await measure(6)
     assert figures.last_call_seconds < 5
