@@ -47,6 +47,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _garbage_of_a_module() -> Iterator[None]:
+    """What outlives a module stays, too: to look through all of it took longer than a workflow's step may, 2 s."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
     """A real Temporal dev server, in memory, with perdure's search attributes registered."""
