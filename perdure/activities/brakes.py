@@ -62,7 +62,8 @@ class BrakeRecord:
                     self.run_id = event.workflow_execution_started_event_attributes.original_execution_run_id
                 elif (line := await self._line(event)) is not None:
                     brakes.take(line, event.event_time.ToNanoseconds() / 1e9)
-            self.brakes, self.lines, self.events = Brakes() if has_ended else brakes, brakes, events
+            self.lines, self.events = brakes.snapshot(), events
+            self.brakes = Brakes() if has_ended else self.lines
             on_page()
             if not pages.next_page_token:
                 return

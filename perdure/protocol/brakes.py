@@ -118,10 +118,18 @@ class Brakes:
         for id in line.brakes:
             if (brake := self.in_force.get(id)) is None:
                 continue
-            brake.released = [*brake.released, *line.runs]
-            is_empty = bool(brake.scope.runs) and set(brake.scope.runs) <= set(brake.released)
+            released = [*brake.released, *line.runs]
+            is_empty = bool(brake.scope.runs) and set(brake.scope.runs) <= set(released)
             if not line.runs or is_empty:
                 del self.in_force[id]
+            else:
+                self.in_force[id] = brake.model_copy(update={"released": released})
+
+    def snapshot(self) -> Brakes:
+        """Return what they amount to now: lines that are added later do not change it."""
+        taken = Brakes()
+        taken.in_force = dict(self.in_force)
+        return taken
 
     def on(self, run: RunFacts) -> Brake | None:
         """Return the oldest brake on the run; None for a run that may go on."""

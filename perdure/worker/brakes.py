@@ -50,8 +50,6 @@ class BrakeWatch:
         self._runs = runs
         self._client: Client | None = None
         self._brakes = Brakes()
-        self._told: dict[str, Brake] = {}
-        """Those in force of which the log has been told."""
         self._has_looked = asyncio.Event()
         self._reading: asyncio.Future[Brakes] | None = None
 
@@ -85,11 +83,10 @@ class BrakeWatch:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _take(self, brakes: Brakes) -> None:
-        told, self._told = self._told, dict(brakes.in_force)  # A record that is followed changes in its place.
-        for id in self._told.keys() - told.keys():
-            _log.warning("A brake is on: %s", self._told[id])
-        for id in told.keys() - self._told.keys():
-            _log.warning("A brake is off: %s", told[id].scope)
+        for id in brakes.in_force.keys() - self._brakes.in_force.keys():
+            _log.warning("A brake is on: %s", brakes.in_force[id])
+        for id in self._brakes.in_force.keys() - brakes.in_force.keys():
+            _log.warning("A brake is off: %s", self._brakes.in_force[id].scope)
         self._brakes = brakes
         self._has_looked.set()
 
