@@ -74,12 +74,13 @@ async def replay_link(
 
 async def _loss(events: Sequence[HistoryEvent], converter: DataConverter) -> ApplicationError | None:
     """Return the error of the first value that is lost: the run read it, and a replay without it goes another way."""
-    for event in events:
-        for payload in _payloads(event):
-            try:
-                await converter.decode([payload])
-            except ApplicationError as error:
-                return error
+    for payload in (each for event in events for each in _payloads(event)):
+        try:
+            await converter.decode([payload])
+        except ApplicationError as error:
+            return error
+        except Exception:  # Whatever else a converter raises: it tells nothing of the replay.
+            continue
     return None
 
 
@@ -88,10 +89,17 @@ def _payloads(message: Message) -> Iterator[Payload]:
     if isinstance(message, Payload):
         yield Payload.FromString(message.SerializeToString())
         return
-    for _, value in message.ListFields():
-        each = [value] if isinstance(value, Message) else value.values() if isinstance(value, Mapping) else value
-        if not isinstance(each, str | bytes | int | float):
-            yield from (payload for part in each if isinstance(part, Message) for payload in _payloads(part))
+    for field_, value in message.ListFields():
+        for part in _messages_of(value) if field_.message_type is not None else ():
+            yield from _payloads(part)
+
+
+def _messages_of(value: Any) -> list[Message]:
+    """Return the messages in a field's value: itself, or those of its list or its map."""
+    if isinstance(value, Message):
+        return [value]
+    values = value.values() if isinstance(value, Mapping) else value
+    return [each for each in values if isinstance(each, Message)]
 
 
 async def _replay(

@@ -11,6 +11,7 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.client import WorkflowHistory
 from temporalio.converter import PayloadConverter
+from temporalio.workflow import NondeterminismError
 
 from perdure.payloads.converter import SharedPayloadConverter, perdure_data_converter
 from perdure.trace.replay import TRIES, replay_link
@@ -59,3 +60,14 @@ async def test_a_replay_that_had_no_time_is_begun_anew() -> None:
 async def test_a_replay_that_never_has_time_is_no_part_of_a_run() -> None:
     with pytest.raises(ValueError, match=r"can't be replayed to its end: .*didn't yield"):
         await replayed(TRIES)
+
+
+async def test_a_value_that_nobody_can_read_hides_no_other_version() -> None:
+    history = Golden.model_validate_json((FOLDER / "tools-1.json").read_bytes()).history
+    events = WorkflowHistory.from_json(id_of(history), history).events
+    scheduled = next(event for event in events if event.HasField("activity_task_scheduled_event_attributes"))
+    scheduled.activity_task_scheduled_event_attributes.activity_type.name = "another"
+    strange = Payload(metadata={"encoding": b"of/strangers"}, data=b"?")
+    events[0].workflow_execution_started_event_attributes.memo.fields["strange"].CopyFrom(strange)
+    with pytest.raises(NondeterminismError):
+        await replay_link(id_of(history), events, perdure_data_converter)
