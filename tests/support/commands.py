@@ -165,7 +165,18 @@ class Forker:
         self._hearing = asyncio.create_task(self._hear(self._process.stdout))
 
     async def _fork(self, task: Task, descriptors: tuple[int, int, int], made: Callable[[int], P]) -> P:
-        """`descriptors` are stdin, stdout and stderr of the process; they are closed here."""
+        """`descriptors` are stdin, stdout and stderr of the process; they are closed here.
+
+        Who is cancelled meanwhile leaves no answer behind, which the next one would take for that to its own request.
+        """
+        answer = asyncio.ensure_future(self._answer(task, descriptors, made))
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            (await answer).kill()
+            raise
+
+    async def _answer(self, task: Task, descriptors: tuple[int, int, int], made: Callable[[int], P]) -> P:
         async with self._starting:
             if self._requests is None:
                 await self._open()

@@ -17,6 +17,8 @@ from perdure.tools.user_loop import end_on
 
 BLOCKED = 1.7
 """Seconds: for longer than any loop may be silent."""
+HARDLY = 0.4
+"""Of a processor: who gets less is not blamed for long, since the machine is busy with something else."""
 
 
 async def sleeps() -> None:
@@ -69,10 +71,12 @@ async def test_what_blocks_a_loop(
     sys.modules.pop("slow_to_import", None)
     caplog.set_level(logging.WARNING, logger="perdure")
     thread = LoopThread("watched", "the watched loop")
+    begun, cpu_before = time.monotonic(), time.process_time()
     try:
         await end_on(thread.loop, work, "the work")
     finally:
         await thread.close()
+    hardly_ran = (time.process_time() - cpu_before) / (time.monotonic() - begun) < HARDLY
     said = [record.getMessage() for record in caplog.records if "has not answered" in record.getMessage()]
-    assert len(said) == named, said
+    assert len(said) == named or (work is computes and hardly_ran), said
     assert all(f"the work blocks it at {__file__}" in text and f" in {work.__name__}: " in text for text in said)
