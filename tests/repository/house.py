@@ -70,6 +70,12 @@ def modules() -> dict[str, Path]:
 
 
 @cache
+def trees() -> dict[Path, ast.Module]:
+    """The parsed source of every module."""
+    return {path: ast.parse(path.read_text()) for path in modules().values()}
+
+
+@cache
 def rooms() -> frozenset[str]:
     """The folders directly in the package that hold modules, and `core` for the modules beside them."""
     return frozenset(room_of(module) for module in modules() if module != FRONT_DOOR)
@@ -107,7 +113,7 @@ def listed(what_to_do: str, found: Iterable[object]) -> str:
 
 
 def _imports_of(module: str) -> Iterator[Import]:
-    for node in ast.walk(ast.parse(modules()[module].read_text())):
+    for node in ast.walk(trees()[modules()[module]]):
         match node:
             case ast.Import(names=names):
                 yield from (Import(module, node.lineno, alias.name) for alias in names)

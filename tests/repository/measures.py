@@ -17,7 +17,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-from .house import PACKAGE, imports_inside, modules, room_of
+from .house import PACKAGE, imports_inside, modules, room_of, trees
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 MAX_LINES = 400
@@ -64,11 +64,6 @@ class Measure:
         _, of = self.count()
         value, limit = (f"{number:.1%}" if of else f"{number:.0f}" for number in (self.value, self.limit))
         return f"{self.name:26} {value:>7} of {of or '-':<5} at most {limit}"
-
-
-@cache
-def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text()) for path in modules().values()}
 
 
 def long_files() -> tuple[list[str], int]:
@@ -176,11 +171,14 @@ def _quantity(name: str, value: object) -> tuple[str, float] | None:
     return None
 
 
-def _nodes() -> Iterator[tuple[Path, ast.Module | ast.ClassDef | FUNCTION]]:
-    for path, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | FUNCTION):
-                yield path, node
+@cache
+def _nodes() -> tuple[tuple[Path, ast.Module | ast.ClassDef | FUNCTION], ...]:
+    return tuple(
+        (path, node)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | FUNCTION)
+    )
 
 
 def _own(function: ast.AST) -> Iterator[ast.AST]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from .house import ROOT, listed, modules
+from .house import ROOT, listed, trees
 
 MAX_MEDIAN, MAX_TENTH, MAX_DEEP, DEPTH = 6, 14, 3, 3
 """Lines of the median body and of the one that a tenth exceeds; how many functions nest deeper than `DEPTH` blocks."""
@@ -17,6 +17,8 @@ MIN_DOCUMENTED = 0.8
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 SCOPE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+STATEMENT = ast.stmt | ast.ExceptHandler | ast.match_case
+DEFINITION = FUNCTION | ast.ClassDef
 BLOCK = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.Match
 
 
@@ -51,11 +53,7 @@ class Definition:
 @cache
 def definitions() -> tuple[Definition, ...]:
     """Everything that the package defines, functions within functions too; those are not public."""
-    return tuple(
-        found
-        for path in modules().values()
-        for found in _defined_in(ast.parse(path.read_text()), str(path.relative_to(ROOT)))
-    )
+    return tuple(found for path, tree in trees().items() for found in _defined_in(tree, str(path.relative_to(ROOT))))
 
 
 @cache
@@ -114,13 +112,13 @@ def _defined_in(
     node: ast.AST, file: str, prefix: str = "", is_public: bool = True, bases: tuple[str, ...] = ()
 ) -> Iterator[Definition]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, FUNCTION | ast.ClassDef):
+        if isinstance(child, DEFINITION):
             name = prefix + child.name
             shown = is_public and not child.name.startswith("_")
             yield Definition(f"{file}:{child.lineno} {name}", child, shown, bases)
             of_class = isinstance(child, ast.ClassDef)
             yield from _defined_in(child, file, f"{name}.", shown and of_class, _bases_of(child))
-        else:
+        elif isinstance(child, STATEMENT):
             yield from _defined_in(child, file, prefix, is_public, bases)
 
 
