@@ -45,6 +45,9 @@ WITHOUT = {
 }
 """Libraries that the files of a room do not import."""
 
+STATEMENT = ast.stmt | ast.ExceptHandler | ast.match_case
+"""What statements stand in, and they themselves."""
+
 FRONT_DOOR = "perdure"
 """`perdure/__init__.py`, which names what the rooms have for others. It belongs to no room."""
 
@@ -73,6 +76,14 @@ def modules() -> dict[str, Path]:
 def trees() -> dict[Path, ast.Module]:
     """The parsed source of every module."""
     return {path: ast.parse(path.read_text()) for path in modules().values()}
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and all statements in it: `ast.walk` without expressions, which are most of what it gives."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, STATEMENT):
+            yield from statements(child)
 
 
 @cache
@@ -113,7 +124,7 @@ def listed(what_to_do: str, found: Iterable[object]) -> str:
 
 
 def _imports_of(module: str) -> Iterator[Import]:
-    for node in ast.walk(trees()[modules()[module]]):
+    for node in statements(trees()[modules()[module]]):
         match node:
             case ast.Import(names=names):
                 yield from (Import(module, node.lineno, alias.name) for alias in names)

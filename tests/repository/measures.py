@@ -17,7 +17,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-from .house import PACKAGE, imports_inside, modules, room_of, trees
+from .house import PACKAGE, imports_inside, modules, room_of, statements, trees
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 MAX_LINES = 400
@@ -176,7 +176,7 @@ def _nodes() -> tuple[tuple[Path, ast.Module | ast.ClassDef | FUNCTION], ...]:
     return tuple(
         (path, node)
         for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in statements(tree)
         if isinstance(node, ast.Module | ast.ClassDef | FUNCTION)
     )
 

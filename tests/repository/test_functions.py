@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from .house import ROOT, listed, trees
+from .house import ROOT, STATEMENT, listed, trees
 
 MAX_MEDIAN, MAX_TENTH, MAX_DEEP, DEPTH = 6, 14, 3, 3
 """Lines of the median body and of the one that a tenth exceeds; how many functions nest deeper than `DEPTH` blocks."""
@@ -17,7 +17,6 @@ MIN_DOCUMENTED = 0.8
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 SCOPE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
-STATEMENT = ast.stmt | ast.ExceptHandler | ast.match_case
 DEFINITION = FUNCTION | ast.ClassDef
 BLOCK = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.Match
 
