@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache, partial
 from hashlib import blake2b
 from inspect import signature
@@ -242,7 +243,7 @@ async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelR
     Never raises: the call is paid for, so what goes wrong in the owner's function becomes a warning of the reply.
     """
     try:
-        async with asyncio.timeout(PRICE_SECONDS):
+        async with asyncio.timeout(PRICE_SECONDS) if prices.may_take_long else nullcontext():
             reply.cost_usd = await prices.of_call(agent, reply.usage, reply.model)
     except Exception as error:
         problem = excerpt(redacted_excerpt(f"{type(error).__name__}: {error}"), 200)

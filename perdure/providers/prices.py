@@ -88,6 +88,11 @@ class Prices:
             self._table = read_table(path)
         self._find = lru_cache(maxsize=1024)(self._entry)
 
+    @property
+    def may_take_long(self) -> bool:
+        """Return whether the owner's function is asked, and not only tables."""
+        return self._function is not None
+
     async def of_call(self, agent: Agent, usage: Usage, model: str | None = None) -> float | None:
         """Return what a call has cost, in US dollars; None when nobody knows. `model` is what the reply calls it.
 
