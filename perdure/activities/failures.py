@@ -31,26 +31,32 @@ from .heartbeat import HEART_FAILED
 _log = get_logger("perdure.runs")
 
 
-@contextmanager
-def typed_failures() -> Iterator[None]:
+def typed_failures() -> _TypedFailures:
     """Turn what the block raises into an `ApplicationError` of a type that the workflow knows, not to be retried.
 
     What the platform breaks is raised as it is, and so retried: a history that can't be read just now, or not far
     enough.
     """
-    try:
-        yield
-    except ModelError as error:
-        # Without its cause: the provider's own words may contain the key that it was given.
-        raise _model_failure(error) from None
-    except (ConfigurationError, InvokerError) as error:
-        raise _failure(str(error), activities.CONFIGURATION_ERROR) from _short(error)
-    except RunError as error:
-        raise _failure(str(error), error.kind) from _short(error)
-    except (RPCError, DigestMismatchError, ApplicationError):
-        raise
-    except Exception as error:
-        raise _failure(f"{type(error).__name__}: {error}", activities.INTERNAL_ERROR) from _short(error)
+    return _TYPED
+
+
+class _TypedFailures:
+    def __enter__(self) -> None:
+        """Nothing is done before the block."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, ModelError):
+            # Without its cause: the provider's own words may contain the key that it was given.
+            raise _model_failure(error) from None
+        if isinstance(error, ConfigurationError | InvokerError):
+            raise _failure(str(error), activities.CONFIGURATION_ERROR) from _short(error)
+        if isinstance(error, RunError):
+            raise _failure(str(error), error.kind) from _short(error)
+        if isinstance(error, Exception) and not isinstance(error, RPCError | DigestMismatchError | ApplicationError):
+            raise _failure(f"{type(error).__name__}: {error}", activities.INTERNAL_ERROR) from _short(error)
+
+
+_TYPED = _TypedFailures()
 
 
 def _failure(text: str, type: str) -> ApplicationError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 
@@ -79,26 +79,23 @@ class Readers:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_call, self._listeners, run)
 
-    @contextmanager
-    def call_on_reader(self, run: str, on_reader: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, in an activity, look for readers of the run; call `on_reader` for one that comes."""
+    def call_on_reader(self, run: str, on_reader: Callable[[], None]) -> None:
+        """Look for readers of the run, from an activity; call `on_reader`, until `forget`, for one that comes."""
         self._loop = asyncio.get_running_loop()
         self._listeners[on_reader] = run
         self._queues[run] = activity.info().task_queue
         self._look_soon()
-        try:
-            yield
-        finally:
-            del self._listeners[on_reader]
 
     def call_on_cancel(self, run: str, on_cancel: Callable[[], None]) -> None:
-        """Call `on_cancel`, from an activity's `forget` on no more, when the run gives one up, as known here."""
+        """Call `on_cancel`, until `forget`, when the run gives an activity up, as known here."""
         self._loop = asyncio.get_running_loop()
         self._alive[on_cancel] = run
 
-    def forget(self, on_cancel: Callable[[], None]) -> None:
-        """Call it no more when a run gives an activity up, if it was to be called."""
-        self._alive.pop(on_cancel, None)
+    def forget(self, *callbacks: Callable[[], None]) -> None:
+        """Call none of these any more, whatever for."""
+        for each in callbacks:
+            self._alive.pop(each, None)
+            self._listeners.pop(each, None)
 
     def warn(self, run: str) -> None:
         """Take note that the run has given an activity up. May be called from any thread."""
@@ -197,11 +194,10 @@ def _heartbeat_from_anywhere(heart: Heart) -> None:
     later, that would end the activity, to be repeated.
     """
     loop, context = asyncio.get_running_loop(), activity._Context.current()
-    converter = activity.payload_converter()
 
     def heartbeat(*details: object) -> None:
         details = tuple(map(redactor().encoded, details))
-        converter.to_payloads(details)
+        context.payload_converter.to_payloads(details)
         if asyncio._get_running_loop() is loop:
             heart.on_own_beat(*details)
         else:
@@ -247,7 +243,6 @@ class Heart:
         self._due = asyncio.Event()
         self._first: asyncio.TimerHandle | None = None
         self._beating: asyncio.Task[None] | None = None
-        self._open = ExitStack()
         self._is_told = False
         self._on_first_words = on_first_words.get()
         self._send: Callable[..., None] | None = None
@@ -335,8 +330,7 @@ class Heart:
 
     async def stop(self) -> None:
         """Beat no more; only returns when no beat is under way."""
-        self._readers.forget(self._on_cancel)
-        self._open.close()
+        self._readers.forget(self._on_cancel, self._on_reader)
         if self._first is not None:
             self._first.cancel()
             self._first = None  # what is told from now on is not heard
@@ -347,7 +341,7 @@ class Heart:
     def _listen_to_readers(self) -> None:
         if not self._is_told and self._first is not None:
             self._is_told = True
-            self._context.run(self._open.enter_context, self._readers.call_on_reader(self._run, self._on_reader))
+            self._context.run(self._readers.call_on_reader, self._run, self._on_reader)
 
     def _on_reader(self) -> None:
         if self._news:

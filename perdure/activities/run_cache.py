@@ -66,7 +66,11 @@ Read = Callable[[LinkKey, ConversationRef], Awaitable[Conversation]]
 
 def current_link() -> LinkKey:
     """Return the link that the running activity belongs to."""
-    info = activity.info()
+    return link_of(activity.info())
+
+
+def link_of(info: activity.Info) -> LinkKey:
+    """Return the link that an activity belongs to."""
     assert info.workflow_id is not None
     assert info.workflow_run_id is not None
     return LinkKey(info.workflow_id, info.workflow_run_id)
@@ -102,6 +106,8 @@ class KnownRun:
         self.offered: Sequence[Tool] = ()
         self.signatures: Mapping[str, RecordedSignature] = {}
         """What the tools' functions took when the run began, by name."""
+        self.fitting: dict[str, Callable[..., Any]] = {}
+        """This worker's functions that were found to take that still, by name."""
         self._agent: Agent | None = None
         self._other: KnownRun | None = None
 
@@ -120,6 +126,7 @@ class KnownRun:
         self.offered = inventory.offered
         self.mock_responses = inventory.mock_responses
         self.signatures = {tool.name: tool.signature for tool in inventory.tools if tool.signature}
+        self.fitting = {}
         self.agents.update(agents_in(inventory.tools))
         if self._agent is not None:
             self._agent = self._agent.with_declarations(self.offered)
@@ -209,6 +216,8 @@ class RunCache:
         `DigestMismatchError` when it does not show the inventory: a server may show the last events late.
         """
         key = current_link()
+        if known := self._known_run(key):
+            return known
         async with self._lock(key):
             return await self._run(key)
 

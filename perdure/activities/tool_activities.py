@@ -45,7 +45,7 @@ from .failures import (
 from .heartbeat import Heart, Readers, heartbeats
 from .inventory import changed_tool, lacking_tool
 from .model import agent_for_tool
-from .run_cache import KnownRun, LinkKey, RunCache, current_link
+from .run_cache import KnownRun, LinkKey, RunCache, current_link, link_of
 
 MOST_PER_CHARACTER = 6
 """Bytes of JSON, as for a control character."""
@@ -65,7 +65,7 @@ def recordable(result: ToolResult, limits: SizeLimits) -> ToolResult:
 
     As JSON, text may take several times its bytes: then less of it is kept.
     """
-    if _is_stored() or _length(result) * MOST_PER_CHARACTER <= MAX_PAYLOAD_BYTES:
+    if _length(result) * MOST_PER_CHARACTER <= MAX_PAYLOAD_BYTES or _is_stored():
         return result
     while size_of(result) > MAX_PAYLOAD_BYTES and limits.text_bytes > SHOWN_BYTES:
         limits = replace(limits, text_bytes=max(limits.text_bytes // 2, SHOWN_BYTES))
@@ -137,11 +137,8 @@ class Cancellation:
     """
 
     def __init__(self) -> None:
-        info = activity.info()
-        assert info.workflow_id is not None
-        self._own = activity._Context.current().cancelled_event
+        self._context = activity._Context.current()
         self._loop = asyncio.get_running_loop()
-        self._handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
         self._is_asked = self._is_known = self._has_ended = False
         self._asking: asyncio.Task[None] | None = None
 
@@ -150,7 +147,7 @@ class Cancellation:
         if not self._is_asked:
             self._is_asked = True
             self._loop.call_soon_threadsafe(self._begin)
-        return self._is_known or self._own.is_set()
+        return self._is_known or self._context.cancelled_event.is_set()
 
     def stop(self) -> None:
         """Ask no more."""
@@ -163,9 +160,13 @@ class Cancellation:
             self._asking = self._loop.create_task(self._ask())
 
     async def _ask(self) -> None:
+        info, client = self._context.info(), self._context.client
+        assert info.workflow_id is not None
+        assert client is not None
+        handle = client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
         while not self._is_known:
             try:
-                description = await self._handle.describe()
+                description = await handle.describe()
             except RPCError as error:
                 _log.debug("whether the run is cancelled is not known: %s", error)
             else:
@@ -220,13 +221,14 @@ class ToolActivities:
         """One execution of one tool. Whatever the tool does, raising included, is in the result."""
         with typed_failures():
             try:
-                return await (self._run_local_tool(input) if activity.info().is_local else self._run_tool(input))
+                info = activity.info()
+                return await (self._run_local_tool(input) if info.is_local else self._run_tool(input, info))
             except CredentialError as error:
                 return ToolResult.failure(f"Error: Tool '{input.request.name}' failed: {error}", kind="credential")
 
-    async def _run_tool(self, input: activities.ToolInput) -> ToolResult:
-        async with heartbeats(activity.info().heartbeat_details, self._readers) as heart:
-            if await cancelled_meanwhile():
+    async def _run_tool(self, input: activities.ToolInput, info: activity.Info) -> ToolResult:
+        async with heartbeats(info.heartbeat_details, self._readers) as heart:
+            if info.attempt > 1 and await cancelled_meanwhile():
                 return await self._abandon(input)
             run = await self._runs.current()
             heart.stream_seconds = run.stream_seconds
@@ -293,8 +295,11 @@ class ToolActivities:
             handler = self._toolbox.resolve(name, run.agent)
         except ToolNotRegisteredError as error:
             raise refusal(lacking_tool(name, error, self._toolbox), offer) from None
+        if handler.function is None or run.fitting.get(name) is handler.function:
+            return
         if change := self._toolbox.signature_change(handler, run.signatures.get(name)):
             raise refusal(changed_tool(name, change), offer)
+        run.fitting[name] = handler.function
 
     async def _execute_heard(
         self, run: KnownRun, agent: Agent, input: activities.ToolInput, attempt: int, telling: Telling
@@ -339,8 +344,9 @@ async def finish_call(input: activities.FinishInput) -> ToolResult:
 
 def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: Any) -> ToolContext:
     """Return what the tool may know; `heard` is what it has only while it is executed and heard."""
-    request, link = input.request, current_link()
-    ids = TraceIds.of(activity.info().namespace, link.workflow_id, run.first_run_id, run.caller)
+    request, info = input.request, activity.info()
+    link = link_of(info)
+    ids = TraceIds.of(info.namespace, link.workflow_id, run.first_run_id, run.caller)
     return _call_context(
         link,
         request,

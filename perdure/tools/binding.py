@@ -49,7 +49,9 @@ def apply_bindings(tool: Tool | None, arguments: Mapping[str, Any], inputs: Mapp
 
     Where that input is absent, the argument stays as it is.
     """
-    bindings = (tool.bindings if tool else None) or {}
+    bindings = tool.bindings if tool else None
+    if not bindings:
+        return dict(arguments)
     bound = {name: inputs[binding.input] for name, binding in bindings.items() if binding.input in inputs}
     return {**arguments, **bound}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..agents import Agent
-from ..declared_tools import OfferedFunction
+from ..declared_tools import OfferedFunction, Property
 from ..tool_results import SizeLimits
 from .binding import apply_bindings
 from .context import ToolContext
@@ -104,16 +104,28 @@ def _call_of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], 
 def _bound_arguments(
     handler: Handler, arguments: Mapping[str, Any], inputs: Mapping[str, Any], elsewhere: Container[str]
 ) -> dict[str, Any]:
-    declared, hidden = getattr(handler.tool, "parameters", None), handler.tool.bindings or {}
+    declared, hidden = getattr(handler.tool, "parameters", None), handler.tool.bindings
+    if not hidden:
+        return apply_bindings(handler.tool, _checked_arguments(handler, declared, arguments, elsewhere), inputs)
     given = {name: value for name, value in arguments.items() if name not in hidden}
     if declared is not None:
         visible = [prop for prop in declared if prop.name not in hidden]
-        given = without_absent(visible, given)
-        if problems := find_problems(visible, given):
-            raise InvalidArguments([*_unexpected_arguments(handler, given, elsewhere), *problems])
+        given = _checked_arguments(handler, visible, given, elsewhere)
     unseen = {name: value for name, value in arguments.items() if name in hidden}
     bound = apply_bindings(handler.tool, {**given, **unseen}, inputs)
     return bound if declared is None else without_absent(declared, bound)
+
+
+def _checked_arguments(
+    handler: Handler, declared: Sequence[Property] | None, arguments: Mapping[str, Any], elsewhere: Container[str]
+) -> dict[str, Any]:
+    """Return what the model wrote. Raises InvalidArguments for what does not fit the declaration, if there is one."""
+    if declared is None:
+        return dict(arguments)
+    given = without_absent(declared, arguments)
+    if problems := find_problems(declared, given):
+        raise InvalidArguments([*_unexpected_arguments(handler, given, elsewhere), *problems])
+    return given
 
 
 def _unexpected_arguments(handler: Handler, given: Mapping[str, Any], elsewhere: Container[str]) -> list[str]:

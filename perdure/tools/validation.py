@@ -167,6 +167,8 @@ def _is_plainly_right(prop: Property, arguments: Mapping[str, Any]) -> bool:
 
 def without_absent(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments without the nulls that mean "not given", which strict schemas make models write (§7.1)."""
+    if None not in arguments.values():
+        return dict(arguments)
     optional = {prop.name for prop in parameters if not prop.required and not prop.nullable}
     return {name: value for name, value in arguments.items() if value is not None or name not in optional}
 
