@@ -340,7 +340,7 @@ class ModelReply(BaseModel):
     """The provider's own response, only if the run asks for it (`RunOptions.raw`)."""
     warnings: list[str] = []
     """What the run should report about the call, each as a `status` event."""
-    provider_calls: list[ProviderCall] = Field(default=[], exclude_if=operator.not_)
+    provider_calls: list[ProviderCall] = Field(default_factory=list, exclude_if=operator.not_)
     """What the provider's own tools did."""
     faults: list[str] = []
     """Why the answer does not fit the agent's `outputs`; [] when it does, or when there are none."""

@@ -29,7 +29,7 @@ class ToolRequest(Exchanged):
     """The call's place in the model's reply, from 0."""
     calls: int = Field(default=1, exclude_if=lambda calls: calls == 1)
     """How many calls that reply has, which share what their results may take."""
-    context: list[Message] = Field(default=[], exclude_if=operator.not_)
+    context: list[Message] = Field(default_factory=list, exclude_if=operator.not_)
     """The conversation's last messages before that reply, as far as the tool asks for them (`ToolSpec.context`)."""
 
     @property

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
+from types import NoneType
 from typing import Any, ClassVar, Self
 
 import zstandard
 from google.protobuf.message import DecodeError
+from google.protobuf.message import Message as ProtobufMessage
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
@@ -64,6 +66,9 @@ PLAIN = b"json/plain"
 """The encoding of most payloads."""
 
 
+_NOT_AS_JSON = (NoneType, bytes, ProtobufMessage, RawValue)
+
+
 class SharedPayloadConverter(CompositePayloadConverter):
     """`PydanticPayloadConverter`, whose parts are made once for all instances.
 
@@ -76,10 +81,18 @@ class SharedPayloadConverter(CompositePayloadConverter):
         LostValues.ENCODING.encode(): LostValues(),
         UnreadValues.ENCODING.encode(): UnreadValues(),
     }
+    _json: ClassVar[Any] = _shared[b"json/plain"]
 
     def __init__(self) -> None:
         super().__init__()
         self.converters = self._shared
+
+    def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
+        """Payloads: JSON at once, where no value is of a kind that another converter is asked for first."""
+        for value in values:
+            if isinstance(value, _NOT_AS_JSON):
+                return super().to_payloads(values)
+        return list(map(self._json.to_payload, values))
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Values. Raises `ConfigurationError` for one that can't be read here, if it is wanted as it is, too.
