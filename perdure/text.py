@@ -24,7 +24,8 @@ def excerpt(text: str, limit: int) -> str:
 
 def one_line(text: str, limit: int = 100) -> str:
     """Return the text on one line, every run of white space as one blank; at most `limit` characters."""
-    return excerpt(" ".join(text.split()), limit)
+    line = " ".join(text.split())
+    return line if len(line) <= limit else excerpt(line, limit)
 
 
 def visible(text: str) -> str:

@@ -96,7 +96,7 @@ def shown_bytes(limit: int | None, calls: int) -> int:
 
 def text_bytes(parts: Sequence[Part]) -> int:
     """Return the bytes of all text together, in UTF-8."""
-    return sum(utf8_bytes(part.value) for part in parts if isinstance(part, TextPart))
+    return sum([utf8_bytes(part.value) for part in parts if isinstance(part, TextPart)])
 
 
 def shorten(result: ToolResult, limit: int, note: Note) -> ToolResult:

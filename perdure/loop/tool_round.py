@@ -220,6 +220,8 @@ class ToolRound:
         self._slots = asyncio.Semaphore(options.max_parallel_tools)
         self._allowances = Allowances(options, state, effects.is_new)
         self._shown = ShownResults(tools, options.max_result)
+        self._agents = {name for name, spec in tools.items() if isinstance(spec.execution, ChildRun)}
+        """The tools whose calls are runs of other agents."""
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
         """Return the tool messages, in the order of `calls`.
@@ -230,7 +232,7 @@ class ToolRound:
             if call.name not in self._tools and not call.fault and self._options.unknown_tools == "raise":
                 raise ToolNotRegisteredError(f"Tool not registered: {_name_of(call)}")
         if self._concurrent(calls):
-            self._allowances.expect(sum(self._is_run(call) for call in calls))
+            self._allowances.expect(sum([call.name in self._agents for call in calls]))
             results = await self._answer_together(calls)
         else:
             results = [await self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
@@ -241,10 +243,6 @@ class ToolRound:
         if result.is_denied and not self._effects.is_new("denials-by-kind"):
             return result.model_copy(update={"error_kind": None})
         return result
-
-    def _is_run(self, call: ToolCall) -> bool:
-        """Return whether the call is a run of another agent."""
-        return call.name in self._tools and isinstance(self._tools[call.name].execution, ChildRun)
 
     async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """All calls end before the first error is raised, so that none goes on running after it."""
@@ -259,7 +257,7 @@ class ToolRound:
     def _concurrent(self, calls: Sequence[ToolCall]) -> bool:
         if not self._options.parallel_tool_calls or len(calls) < 2:
             return False
-        return all(self._tools[call.name].parallel_safe for call in calls if call.name in self._tools)
+        return all([self._tools[call.name].parallel_safe for call in calls if call.name in self._tools])
 
     async def _answer(self, call: ToolCall, index: int, calls: int) -> ToolResult:
         if self._effects.cancelled():
@@ -327,7 +325,7 @@ class ToolRound:
     async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
         match step:
             case Immediate(result=result):
-                if self._is_run(call):
+                if call.name in self._agents:
                     self._allowances.give_up()
                 return result
             case Admitted(request=request, is_edited=is_edited):
@@ -335,14 +333,13 @@ class ToolRound:
                     if self._effects.cancelled():
                         raise Cancelled
                     self._state.tool_calls += 1
-                    self._emit_progress(call)
-                    run = self._run_agent if self._is_run(call) else self._effects.run_tool
+                    if self._options.progress:
+                        self._emit_progress(call)
+                    run = self._run_agent if call.name in self._agents else self._effects.run_tool
                     result = self._shown(request, await run(self._with_context(request)))
                 return _result_of_edited(request, result) if is_edited else result
 
     def _emit_progress(self, call: ToolCall) -> None:
-        if not self._options.progress:
-            return
         data = ProgressData(
             type="progress",
             step=self._state.steps,

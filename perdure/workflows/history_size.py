@@ -49,11 +49,12 @@ class HistorySize:
     """How much the history has grown since this was made, which is when the link has loaded its conversation."""
 
     def __init__(self) -> None:
+        self._info = workflow.info()
         self._start = _now()
 
     def suggests_continuing(self, carried_bytes: int) -> bool:
         """Return whether Temporal suggests continue-as-new, and `has_grown_enough` agrees."""
-        return workflow.info().is_continue_as_new_suggested() and has_grown_enough(self._start, _now(), carried_bytes)
+        return self._info.is_continue_as_new_suggested() and has_grown_enough(self._start, _now(), carried_bytes)
 
 
 def has_grown_enough(start: Extent, now: Extent, carried_bytes: int) -> bool:

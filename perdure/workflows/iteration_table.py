@@ -32,13 +32,14 @@ _repr.maxlist = _repr.maxdict = 8
 
 def call_text(name: str, arguments: JsonObject | str) -> str:
     """Return a tool call on one line, as `name(key=value)`; arguments that are no JSON object as they were written."""
-    shown = visible(one_line(name[:200]))
     if isinstance(arguments, str):
         arguments = _parsed_arguments(arguments)
     if isinstance(arguments, str):
-        return f"{shown}({visible(one_line(arguments[:MAX_ARGUMENTS], 200))})"
-    given = ", ".join(f"{key}={_short(value)}" for key, value in list(arguments.items())[:20])
-    return visible(f"{shown}({one_line(given, 400)})")
+        shown = one_line(arguments[:MAX_ARGUMENTS], 200)
+    else:
+        given = [f"{key}={_short(value)}" for key, value in list(arguments.items())[:20]]
+        shown = one_line(", ".join(given), 400)
+    return visible(f"{one_line(name[:200])}({shown})")
 
 
 def clock(time: float) -> str:
