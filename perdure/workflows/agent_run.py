@@ -41,6 +41,7 @@ from .recording import load_beginning
 from .run_state import MAX_UPDATES, RunState
 from .turn_result import HandOver
 from .ui import next_model_call, show_end, show_status, show_waiting
+from .waiting import now
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
@@ -157,6 +158,7 @@ class AgentRun:
     def __init__(self, input: RunInput) -> None:
         self.state = RunState(input, max_updates=self.max_updates)
         """What this link has done so far, for whoever looks at the run."""
+        self._info = workflow.info()
         self._received = Received()
         self._signed = 0
         """How many signed decisions have come as signals."""
@@ -263,7 +265,7 @@ class AgentRun:
     async def _checkpoint(self) -> None:
         """Before each iteration: show the progress, and continue as new if it is time to."""
         self.memory_bytes = self._measure_memory()
-        self.state.begun = workflow.time()
+        self.state.begun = now()
         show_status(self.state, "running")
         self.state.model_call = next_model_call(self.state)
         if self.state.is_told:
@@ -272,7 +274,7 @@ class AgentRun:
 
     def _measure_memory(self) -> int:
         # The history's size stands for the events, and for what trimming has dropped: readers of events still need it.
-        return IDLE_BYTES + 2 * self.state.conversation.recorded_bytes + workflow.info().get_current_history_size()
+        return IDLE_BYTES + 2 * self.state.conversation.recorded_bytes + self._info.get_current_history_size()
 
     @property
     def has_ended(self) -> bool:

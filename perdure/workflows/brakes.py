@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
@@ -15,8 +12,6 @@ from ..protocol.brakes import BRAKE_ON_RUN, PATCH, PAUSED, Brake, PausedAttempt
 from .policies import LOST_WORKER_RETRIES, MARGIN
 from .received import is_recorded
 from .run_state import RunState
-
-Result = TypeVar("Result")
 
 
 def unbegun_attempt(error: FailureError) -> PausedAttempt | StaleAttempt | None:
@@ -37,20 +32,6 @@ async def until_it_may_begin(state: RunState, attempt: PausedAttempt | StaleAtte
         await state.wake()
         if state.cancelled:
             raise Cancelled
-
-
-async def make_call(state: RunState, start: Callable[[], Awaitable[Result]]) -> Result:
-    """Return what a call gives; it is made again each time that its worker has kept it from beginning.
-
-    Raises `Cancelled`, what `start` raises, and as `RunState.wake` does.
-    """
-    while True:
-        try:
-            return await start()
-        except FailureError as error:
-            if (unbegun := unbegun_attempt(error)) is None:
-                raise
-        await until_it_may_begin(state, unbegun)
 
 
 async def wait_for_release(state: RunState, brake: Brake | None = None) -> None:

@@ -38,7 +38,7 @@ from .deciders import passed_on
 from .policies import WORKFLOW_TASK_TIMEOUT
 from .recording import CERTAIN_BYTES, uncompressed_bytes
 from .run_state import DelegatedCall, RunState
-from .waiting import wait_a_little, wait_until, wait_until_done
+from .waiting import wait_a_little, wait_until
 
 Result = TypeVar("Result")
 
@@ -69,7 +69,8 @@ async def child_result(
     `ChildWorkflowError`, whose cause is a `CancelledError` where the child ended as cancelled, and `Cancelled` when the
     child has not ended `patience` seconds after the request. The parent's close policy decides what becomes of it.
     """
-    if not await wait_until_done(handle, cancelled, grace=grace, why="grace period of a running child"):
+    await wait_until(lambda: handle.done() or cancelled())
+    if not await wait_a_little(handle, grace, "grace period of a running child"):
         await request_cancel(handle)
         if not await wait_a_little(handle, patience, "a cancelled child has this long to end"):
             handle.add_done_callback(lambda late: late.cancelled() or late.exception())  # Nobody awaits it any more.

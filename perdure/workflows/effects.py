@@ -47,7 +47,7 @@ from .recording import record_ahead
 from .run_state import RunState
 from .tool_runs import ToolRuns
 from .ui import about_call, held_up_summary
-from .waiting import give_up, wait_until, wait_until_done
+from .waiting import give_up, now, wait_until, wait_until_done
 
 
 def start_compaction(input: activities.CompactInput, state: RunState) -> ActivityHandle[str]:
@@ -131,13 +131,13 @@ class TemporalEffects:
         return workflow.patched(change)
 
     def now(self) -> float:
-        return workflow.time()
+        return now()
 
     def random(self) -> float:
         return workflow.random().random()
 
     def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
-        self._state.events.append(type, iteration, data, time=workflow.time(), call_id=call_id)
+        self._state.events.append(type, iteration, data, time=now(), call_id=call_id)
 
     async def checkpoint(self, state: LoopState) -> None:
         await self._on_checkpoint()
@@ -146,10 +146,10 @@ class TemporalEffects:
         failed, self._failed_call = self._failed_call, None
         if failed is not None:
             tries_again(failed, seconds)
-            until = workflow.time() + seconds
+            until = now() + seconds
             self._state.held_up = HeldUp(kind=failed.kind, why=one_line(failed.account, 300), until=until)
         summary = held_up_summary(self._state.label, why, failed.kind if failed else "", seconds)
-        self._state.ready_at = workflow.time() + seconds
+        self._state.ready_at = now() + seconds
         is_cancelled = await wait_until(self.cancelled, seconds, summary)
         self._state.held_up = None
         if is_cancelled:
@@ -186,7 +186,7 @@ class TemporalEffects:
                     raise
                 workers_were_lost(error)
             deadline = self._state.deadline
-            if deadline is not None and workflow.time() > deadline:
+            if deadline is not None and now() > deadline:
                 raise time_is_over(self._state.options, "it passed while the workers of a model call were lost")
 
     async def _call_model(self, attempt: Callable[..., Awaitable[ModelReply]], fallback: int) -> ModelReply:
@@ -204,7 +204,7 @@ class TemporalEffects:
     async def _attempt(
         self, conversation: Conversation, calling: Calling, policy: RetryPolicy, offer: Offer = None
     ) -> ModelReply:
-        state, earlier, since = self._state, self._count_try(calling.iteration), workflow.time()
+        state, earlier, since = self._state, self._count_try(calling.iteration), now()
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(
@@ -224,7 +224,7 @@ class TemporalEffects:
             summary=state.model_call + (f" · try {earlier + 1}" if earlier else ""),
         )
         try:
-            if not await wait_until_done(handle, self.cancelled):
+            if not await wait_until_done(handle, self._state):
                 await self._end_response(calling.fallback)
             reply: ModelReply = await self._unless_cancelled(handle)
             state.reply, self._before = reply, None
@@ -371,7 +371,7 @@ class TemporalEffects:
             await wait_for_deciders(opened, emit, is_over, min(ends, default=None), why)
         await wait_until(
             is_over,
-            max(0.0, min(ends) - workflow.time()) if ends else None,
+            max(0.0, min(ends) - now()) if ends else None,
             about_call("denied if nobody has decided", request.name, request.arguments),
         )
         approvals.close(opened)
@@ -389,7 +389,7 @@ class TemporalEffects:
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
         """Return the activity's result. Raises `Cancelled`, and cancels the activity, if the run is cancelled first."""
-        if not await wait_until_done(handle, self.cancelled):
+        if not await wait_until_done(handle, self._state):
             await give_up(handle)
             raise Cancelled
         try:

@@ -204,7 +204,7 @@ class ForeignCall:
             summary=call_summary(self.request),
         )
         grace, why = self.state.options.cancel_grace, "grace period of a running tool"
-        if not await wait_until_done(handle, lambda: self.state.cancelled, grace=grace, why=why):
+        if not await wait_until_done(handle, self.state, grace=grace, why=why):
             handle.cancel()
         try:
             return read_result(self.request.name, await handle, self.spec.max_result)

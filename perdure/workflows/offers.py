@@ -26,7 +26,7 @@ from ..protocol.activities import (
 )
 from ..protocol.inventory import Inventory, Lacking, Missing
 from . import logging as log_lines
-from .brakes import make_call
+from .brakes import unbegun_attempt, until_it_may_begin
 from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES, describe_failure
 from .run_state import RunState
 from .waiting import wait_until_done
@@ -62,13 +62,17 @@ class Offers:
         a brake is on the run.
         """
 
-        async def begin() -> Result:
+        while True:
             try:
                 return await start(None)
             except FailureError as error:
-                return await self.run_elsewhere(error, start, starts=starts)
-
-        return await make_call(self._state, begin)
+                failure = error
+            try:
+                return await self.run_elsewhere(failure, start, starts=starts)
+            except FailureError as error:
+                if (unbegun := unbegun_attempt(error)) is None:
+                    raise
+            await until_it_may_begin(self._state, unbegun)
 
     async def run_elsewhere(self, error: FailureError, start: Start[Result], *, starts: int = 1) -> Result:
         """Same, where the first worker that was asked has failed. Raises as `run` does, and the error itself."""
@@ -202,7 +206,7 @@ async def _ask(state: RunState, offer: Offer | None) -> Inventory:
         retry_policy=OFFERED_RETRIES if offer else LOST_WORKER_RETRIES,
         summary="a worker with everything that the run needs" if offer else "what the tools offer",
     )
-    if not await wait_until_done(handle, lambda: state.cancelled):
+    if not await wait_until_done(handle, state):
         handle.cancel()
         return Inventory()
     found: Inventory = await handle

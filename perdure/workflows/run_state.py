@@ -35,7 +35,7 @@ from .deciders import initial_requests, request_received
 from .holding import Holds
 from .iteration_table import IterationTable
 from .logging import has_slept, is_held, is_let_go_on
-from .waiting import wait_until
+from .waiting import now, wait_until
 
 MAX_UPDATES = 1_000
 """After so many decisions, a run goes on in a new link as soon as it can."""
@@ -69,7 +69,7 @@ class DelegatedCall:
         """Await the execution, and note its end. Raises what it raises."""
         end = await execution
         result = end.result if isinstance(end, ChildEnd) else end
-        self.until = workflow.time()
+        self.until = now()
         if result.status != "success":
             self.error_kind = result.error_kind or result.status
         return end
@@ -87,7 +87,7 @@ class RunState:
         self.options = input.options
         self.heartbeat_timeout = timedelta(seconds=cadence_of(input.options).lost_worker_seconds)
         """How long after the last heartbeat of an activity its worker counts as lost."""
-        self.loop = carried.loop if carried else LoopState(started_at=workflow.time())
+        self.loop = carried.loop if carried else LoopState(started_at=now())
         self.inventory = carried.inventory if carried else Inventory()
         self.conversation = input.conversation()
         self.events = EventLog(self.conversation, last_seq=carried.last_seq if carried else 0)
@@ -346,7 +346,7 @@ class RunState:
             self._slept = 0.0
             if self.options.on_stale == "hold":
                 await self.hold(error, "stale")
-        if self._asks_after_sleep():  # For another call of the round.
+        if self.holds.held and self._asks_after_sleep():  # For another call of the round.
             await wait_until(lambda: self.cancelled or not self._asks_after_sleep())
 
     def _asks_after_sleep(self) -> bool:
@@ -365,7 +365,7 @@ class RunState:
 
     def emit(self, type: EventType, data: LoggedData, *, call_id: str | None = None) -> None:
         """Add an event of the iteration in progress to the log."""
-        self.events.append(type, self.loop.iteration, data, time=workflow.time(), call_id=call_id)
+        self.events.append(type, self.loop.iteration, data, time=now(), call_id=call_id)
 
     def emit_status(self, text: str) -> None:
         """Emit a `status` event."""

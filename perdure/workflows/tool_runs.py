@@ -32,7 +32,7 @@ from .policies import (
 from .run_state import DelegatedCall, RunState
 from .slots import on_tool_queue, with_slot
 from .ui import about_call, call_summary
-from .waiting import give_up, wait_until, wait_until_done
+from .waiting import give_up, now, wait_until, wait_until_done
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before an execution that has failed is repeated; the pause doubles each time."""
@@ -74,7 +74,7 @@ class ToolRuns:
 
     async def _run_delegated(self, request: ToolRequest, execution: Awaitable[ToolResult]) -> ToolResult:
         await look_at_brakes(self._state)
-        call = DelegatedCall(request, workflow.time())
+        call = DelegatedCall(request, now())
         self._state.delegated.append(call)
         return await call.wait_for(execution)
 
@@ -85,7 +85,7 @@ class ToolRuns:
             if self._state.cancelled or not _is_repeated(result, spec):
                 return result
             pause, why = min(FIRST_PAUSE * 2.0**earlier, LONGEST_PAUSE), f"{request.name} is executed again"
-            self._state.ready_at = workflow.time() + pause
+            self._state.ready_at = now() + pause
             if await wait_until(lambda: self._state.cancelled, pause, why):
                 return result
         return await self._execute(request, spec, spec.retries)
@@ -108,7 +108,7 @@ class ToolRuns:
         ends = [end for end in (state.deadline, call.shown.deadline) if end is not None]
         await wait_until(
             lambda: state.cancelled or call.completion is not None,
-            max(0.0, min(ends) - workflow.time()) if ends else None,
+            max(0.0, min(ends) - now()) if ends else None,
             about_call("fails if no system has finished", request.name, request.arguments),
         )
         if call.completion is not None:
@@ -147,18 +147,23 @@ class ToolRuns:
 
         def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
             left = spec.retries - earlier
-            input = activities.ToolInput(
-                request=request, timeout=timeout, earlier=earlier, retries_left=left, offer=offer
+            make_input = partial(
+                activities.ToolInput,
+                request=request,
+                timeout=timeout,
+                earlier=earlier,
+                retries_left=left,
+                offer=offer,
             )
             if spec.local and offer is None:
-                return self._wait_within_grace(_start_local(spec, input))
+                return self._wait_within_grace(_start_local(spec, make_input()))
 
             def begin(queue: str | None, patience: timedelta | None) -> Awaitable[ToolResult]:
                 nonlocal latest
-                latest = workflow.time() + timeout + MARGIN.total_seconds()
+                latest = now() + timeout + MARGIN.total_seconds()
                 handle = workflow.start_activity(
                     spec.activity or activities.RUN_TOOL,
-                    input.model_copy(update={"fresh": self._freshness(spec)}),
+                    make_input(fresh=self._freshness(spec)),
                     task_queue=queue,
                     result_type=_result_type(spec),
                     schedule_to_start_timeout=patience,
@@ -188,7 +193,7 @@ class ToolRuns:
     async def _wait_within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
         """Tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
         grace, why = self._options.cancel_grace, "grace period of a running tool"
-        if await wait_until_done(handle, lambda: self._state.cancelled, grace=grace, why=why):
+        if await wait_until_done(handle, self._state, grace=grace, why=why):
             return await handle
         await give_up(handle)
         return ToolResult.cancellation()

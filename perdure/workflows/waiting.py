@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
+
+
+class Cancellable(Protocol):
+    """What says of itself that it is cancelled."""
+
+    cancelled: bool
+
+
+def now() -> float:
+    """Return what `workflow.time()` does, without its way through the SDK: the loop's clock is the workflow's."""
+    return asyncio.get_running_loop().time()
 
 
 async def wait_until(condition: Callable[[], bool], seconds: float | None = None, why: str | None = None) -> bool:
@@ -20,15 +31,13 @@ async def wait_until(condition: Callable[[], bool], seconds: float | None = None
     return True
 
 
-async def wait_until_done(
-    handle: asyncio.Task[Any], is_cancelled: Callable[[], bool], *, grace: float = 0.0, why: str = ""
-) -> bool:
-    """Wait until an activity or a child is done or, once `is_cancelled()`, for `grace` seconds more.
+async def wait_until_done(handle: asyncio.Task[Any], run: Cancellable, *, grace: float = 0.0, why: str = "") -> bool:
+    """Wait until an activity is done or, once the run is cancelled, for `grace` seconds more.
 
     Returns whether it is done; the caller cancels what is not.
     """
-    await workflow.wait_condition(lambda: handle.done() or is_cancelled())
-    return await wait_a_little(handle, grace, why)
+    await workflow.wait_condition(lambda: handle.done() or run.cancelled)
+    return handle.done() or await wait_a_little(handle, grace, why)
 
 
 async def wait_a_little(handle: asyncio.Task[Any], seconds: float, why: str) -> bool:
