@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, lru_cache
 from types import NoneType
 from typing import Any, ClassVar, Self
@@ -47,8 +46,8 @@ from .unpacking import (
     MAX_SENT_BYTES,
     MAX_UNPACKED_BYTES,
     SHORT_BYTES,
-    Budget,
     Unpacking,
+    own_budget,
     require_readable_soon,
     weight_of,
 )
@@ -64,8 +63,6 @@ OWN_ACTIVITIES = "perdure."
 NEVER = 1 << 62
 PLAIN = b"json/plain"
 """The encoding of most payloads."""
-
-
 _NOT_AS_JSON = (NoneType, bytes, ProtobufMessage, RawValue)
 
 
@@ -214,19 +211,6 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
 @lru_cache
 def _codec(from_bytes: int, *, in_workflow: bool = False) -> ZstdCodec:
     return ZstdCodec(from_bytes, in_workflow=in_workflow)
-
-
-@contextmanager
-def own_budget(*, is_shared: bool = False) -> Iterator[None]:
-    """Count what the block unpacks as no part of a workflow task. A budget that is shared already holds for it
-    too.
-    """
-    current = BUDGET.get()
-    token = BUDGET.set(current if current and current.is_shared else Budget(is_shared=is_shared))
-    try:
-        yield
-    finally:
-        BUDGET.reset(token)
 
 
 class TolerantConverter(DataConverter):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -82,6 +83,19 @@ class Budget:
 BUDGET: ContextVar[Budget | None] = ContextVar("perdure-unpacking", default=None)
 """That of a workflow task, which the SDK handles in an asyncio task, and so in a context, of its own. Whoever decodes
 values for itself sets a new one."""
+
+
+@contextmanager
+def own_budget(*, is_shared: bool = False) -> Iterator[None]:
+    """Count what the block unpacks as no part of a workflow task. A budget that is shared already holds for it
+    too.
+    """
+    current = BUDGET.get()
+    token = BUDGET.set(current if current and current.is_shared else Budget(is_shared=is_shared))
+    try:
+        yield
+    finally:
+        BUDGET.reset(token)
 
 
 class Unpacking:

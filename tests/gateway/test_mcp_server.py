@@ -40,7 +40,7 @@ async def client_of(served: Served, **more: Any) -> AsyncIterator[Client]:
 
 
 async def test_an_agent_is_a_tool(scripted: Scripted, serve_agents: Serve) -> None:
-    model = scripted([says("It is a lamp.")])
+    model = scripted([says("It is a lamp.", delay=1.5)])  # who answers at once may be told of nothing before the answer
     heard: list[str | None] = []
 
     async def note(done: float, total: float | None, text: str | None) -> None:

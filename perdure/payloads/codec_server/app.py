@@ -31,8 +31,8 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ...errors import ConfigurationError
 from ...redaction import get_logger
-from ..converter import own_budget
 from ..encryption import EncryptionError
+from ..unpacking import own_budget
 from . import TOKEN_VARIABLE
 
 Authorize = Callable[[Mapping[str, str], str], Any]
