@@ -31,21 +31,21 @@ UNRECORDED = {"grpc_QueryWorkflow", "grpc_RecordActivityTaskHeartbeat"}
 
 
 @pytest.fixture(scope="module")
-async def server() -> AsyncIterator[Server]:
+async def counting() -> AsyncIterator[Server]:
     """A server that counts, and suggests continue-as-new after five iterations or so."""
     async with metered_server("limit.historyCount.suggestContinueAsNew=50") as server:
         yield server
 
 
-async def test_a_run_costs_hardly_more_than_its_calls_and_text_only_while_somebody_reads_it(server: Server) -> None:
+async def test_a_run_costs_hardly_more_than_its_calls_and_text_only_while_somebody_reads_it(counting: Server) -> None:
     ways = [
         Way("plain"),
         Way("streamed", stream=True),
         Way("one", stream=True, watchers=1),
         Way("five", stream=True, watchers=5),
     ]
-    runs = [agent_run(server, way, ROUNDS, SCALE) for way in ways]
-    several_links = agent_run(server, Way("one", stream=True, watchers=1), 6 * ROUNDS, SCALE / 6)
+    runs = [agent_run(counting, way, ROUNDS, SCALE) for way in ways]
+    several_links = agent_run(counting, Way("one", stream=True, watchers=1), 6 * ROUNDS, SCALE / 6)
     plain, streamed, one, five, long = await asyncio.gather(*runs, several_links)
     assert plain.total <= streamed.total <= FLOOR + OVERHEAD, (plain, streamed)
     assert long.actions["command_ContinueAsNewWorkflowExecution"] >= 1, long
@@ -82,15 +82,15 @@ def chief(request: ScriptedRequest) -> ScriptedReply:
     return steps[request.step] if request.step < len(steps) else says("done")
 
 
-async def test_what_a_history_shows_is_what_the_server_counts(server: Server, tmp_path: Path) -> None:
+async def test_what_a_history_shows_is_what_the_server_counts(counting: Server, tmp_path: Path) -> None:
     texts = [{"name": "text", "kind": "string"}]
     tools = [{"name": name, "kind": "function", "parameters": texts} for name in ("near", "note", "pay")]
     with ScriptedModel(family_script({"chief": chief, "clerk": [says("wax")]})) as model:
         write_agent(tmp_path, "clerk.prompty", model, inputs=takes("topic"), prompt="user:\n{{topic}}")
         tools.append(calls("clerk.prompty"))
         agent = load(write_agent(tmp_path, "chief.prompty", model, tools=tools, prompt="user:\nGo."))
-        async with server.namespace() as namespace:
-            stage = Stage(await connect(server.address, namespace=namespace), "actions")
+        async with counting.namespace() as namespace:
+            stage = Stage(await connect(counting.address, namespace=namespace), "actions")
             async with stage.worker([near, note, pay]):
                 run = await stage.start(agent, [Message.user("Go.")], max_iterations=20, retry_base_seconds=0.01)
                 await run.steer("be quick")
@@ -101,7 +101,7 @@ async def test_what_a_history_shows_is_what_the_server_counts(server: Server, tm
                 called = await run.called(id).actions()
             shown = await summary(ServerConnection(stage.client, None), run, messages=False)
             await asyncio.sleep(METERED_SECONDS)
-            metered = await server.actions(namespace)
+            metered = await counting.actions(namespace)
     recorded = sum(metered[kind] for kind in metered.keys() - UNRECORDED)
     assert counted.total + called.total == recorded, (counted, called, metered)
     assert min(counted.local_activities, counted.timers, counted.search_attributes, counted.starts - 1) >= 1
