@@ -119,10 +119,14 @@ def _from_file(request: RunRequest) -> StartArguments | None:
 async def perform(request: RunRequest, beginning: StartArguments | Begin) -> int:
     """Start the run and, unless it is detached, follow it; returns the exit code. Raises what `beginning` raises."""
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(connect_to_server())
-        begin = beginning if isinstance(beginning, StartArguments) else await beginning(server)
+        if isinstance(beginning, StartArguments):
+            begin, agent = beginning, stack.enter_context(scripted_agent(beginning.agent, beginning.script))
+            server = await stack.enter_async_context(connect_to_server())
+        else:
+            server = await stack.enter_async_context(connect_to_server())
+            begin = await beginning(server)
+            agent = stack.enter_context(scripted_agent(begin.agent, begin.script))
         run_id = request.id or readable_id(begin.agent.name or Path(request.agent_or_text).stem)
-        agent = stack.enter_context(scripted_agent(begin.agent, begin.script))
         wanted = request.task_queue or begin.task_queue
         inside = await _needs_worker_inside(server, request, begin, wanted)
         queue = wanted or (f"{DEFAULT_QUEUE}-{run_id}" if inside else DEFAULT_QUEUE)

@@ -40,12 +40,21 @@ ANN = ("--input", "person=Ann")
         (("ls", "--status", "happy"), "'happy' is not one of"),
     ],
 )
-def test_wrong_arguments_end_with_2(arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_end_with_2(
+    arguments: tuple[str, ...],
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("PERDURE_HOME", str(home))
     with contextlib.chdir(AGENT):
         code = run(arguments)
     stdout, stderr = capsys.readouterr()
     assert text in stderr
     assert (code, stdout) == (2, "")
+    assert not home.exists(), "no server is started for what can't begin"
 
 
 async def test_no_server_reachable(embedded: Cli) -> None:

@@ -181,22 +181,22 @@ async def test_a_decision_is_seen_on_open_streams_of_the_others_at_once(
                 async with http.stream(method, path, **more) as answer:
                     async for line in answer.aiter_lines():
                         if waits in line and mark not in line:
-                            begun.release()
+                            begun[path].set()
                         if mark in line and path not in seen_at:
                             seen_at[path] = time.monotonic()
 
-            begun = asyncio.Semaphore(0)
             streams = [
                 ("GET", f"/ai/tested/{thread}/stream?open=1", "tool-approval-request", "tool-approval-response", {}),
                 ("POST", "/ag-ui/tested", "perdure.waiting", "perdure.permission_completed", {"json": body}),
                 ("GET", f"/perdure/runs/{ours['run']}/events", "permission_requested", "permission_completed", {}),
             ]
             streams[-1][-1]["headers"] = {"Accept": "text/event-stream"}
+            begun = {path: asyncio.Event() for _, path, *_ in streams}
             async with asyncio.TaskGroup() as group:
                 for method, path, waits, mark, more in streams:
                     group.create_task(watch(method, path, waits, mark, **more))
-                for _ in streams:
-                    await begun.acquire()
+                for each in begun.values():
+                    await each.wait()
                 decision = {"callId": ours["callId"], "digest": ours["digest"]}
                 assert (await http.post(f"/perdure/runs/{ours['run']}/approve", json=decision)).status_code == 200
                 decided = time.monotonic()
