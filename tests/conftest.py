@@ -19,6 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.client.embedded.launch import FAIR, FEW_LARGE_UPDATES
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
+from perdure.tools import clear_tools
 from perdure.worker_limits import OPEN
 
 from .support.browser import browser as browser
@@ -46,14 +47,19 @@ SHORT_RETENTION = ('system.namespaceMinRetentionLocal="1s"', 'history.retentionT
 
 def pytest_collection_finish() -> None:
     """What is imported and collected stays: no collection of garbage looks through it again."""
+    clear_tools()
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _garbage_of_a_module() -> Iterator[None]:
-    """What outlives a module stays, too: to look through all of it took longer than a workflow's step may, 2 s."""
+def _rest_of_a_module() -> Iterator[None]:
+    """A process has one registry of tools, and no module's are those of the next one, whichever that is.
+
+    What else outlives a module stays as it is: to look through all of it took longer than a workflow's step may, 2 s.
+    """
     yield
+    clear_tools()
     gc.collect()
     gc.freeze()
 
