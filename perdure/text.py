@@ -24,8 +24,7 @@ def excerpt(text: str, limit: int) -> str:
 
 def one_line(text: str, limit: int = 100) -> str:
     """Return the text on one line, every run of white space as one blank; at most `limit` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else excerpt(line, limit)
+    return excerpt(" ".join(text.split()), limit)
 
 
 def visible(text: str) -> str:

@@ -10,7 +10,6 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from ipaddress import ip_address
 from typing import Any
 
@@ -23,6 +22,7 @@ from .._version import __version__
 from ..errors import ConfigurationError
 from ..options import RunOptions
 from ..protocol.names import NOTICE_WORKFLOW, NOTIFY, SEND_NOTICE
+from ..providers.clients import tls_context
 from ..redaction import get_logger
 from ..text import one_line
 from ..webhooks import PUSHED, NoticeInput, PushTarget, Webhook
@@ -144,6 +144,7 @@ async def _post(url: str, server: Origin, body: str, headers: dict[str, str], ad
 
     extensions: dict[str, Any] = {}
     trusts_environment = address is None
+    checks = tls_context() if trusts_environment else tls_context(trust_env=False)
     if address is not None:  # What was looked at is what is called, whatever the name leads to by now.
         headers = {**headers, "host": server.address}
         extensions = {"sni_hostname": server.host.strip("[]")}
@@ -152,23 +153,13 @@ async def _post(url: str, server: Origin, body: str, headers: dict[str, str], ad
         if address is not None:
             target = target.copy_with(host=address)
         async with (
-            httpx2.AsyncClient(
-                timeout=SECONDS, trust_env=trusts_environment, verify=_tls_context(trusts_environment)
-            ) as client,
+            httpx2.AsyncClient(timeout=SECONDS, trust_env=trusts_environment, verify=checks) as client,
             client.stream("POST", target, content=body, headers=headers, extensions=extensions) as response,
         ):
             return int(response.status_code)
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
         text = one_line(str(error), 300) or type(error).__name__
         raise _not_taken(f"{server} can't be reached: {text}") from None
-
-
-@cache
-def _tls_context(trust_env: bool) -> Any:
-    """Made once: reading the certificates takes longer than all else of a notice."""
-    import httpx2
-
-    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 def notice_body(input: NoticeInput) -> str:

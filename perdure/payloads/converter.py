@@ -78,7 +78,7 @@ class SharedPayloadConverter(CompositePayloadConverter):
         LostValues.ENCODING.encode(): LostValues(),
         UnreadValues.ENCODING.encode(): UnreadValues(),
     }
-    _json: ClassVar[Any] = _shared[b"json/plain"]
+    _json: ClassVar[Any] = _shared[PLAIN]
 
     def __init__(self) -> None:
         super().__init__()
@@ -277,19 +277,17 @@ class TolerantConverter(DataConverter):
 
     # A reference to a stored value is read before any codec sees the value.
     async def _decode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
-        if self._are_plain(payloads):
-            return payloads  # type: ignore[return-value]
-        return await _each(super()._decode_reference_payload_sequence, payloads)
+        return await self._read(super()._decode_reference_payload_sequence, payloads)
 
     async def _external_retrieve_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
-        if self._are_plain(payloads):
-            return payloads  # type: ignore[return-value]
-        return await _each(super()._external_retrieve_payload_sequence, payloads)
+        return await self._read(super()._external_retrieve_payload_sequence, payloads)
 
     async def _decode_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
-        if self._are_plain(payloads):
-            return payloads  # type: ignore[return-value]
-        return await _each(super()._decode_payload_sequence, payloads)
+        return await self._read(super()._decode_payload_sequence, payloads)
+
+    async def _read(self, step: Step, payloads: Sequence[Payload]) -> list[Payload]:
+        """Return what a step of decoding makes of the payloads, as `_each` does."""
+        return payloads if self._are_plain(payloads) else await _each(step, payloads)  # type: ignore[return-value]
 
     def _are_plain(self, payloads: Sequence[Payload]) -> bool:
         """Return whether these are JSON that is not packed, encrypted or stored, which no step changes."""

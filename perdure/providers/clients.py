@@ -237,13 +237,13 @@ def _is_same_server(url: Any, other: Any) -> bool:
 
 
 @cache
-def tls_context() -> ssl.SSLContext:
+def tls_context(*, trust_env: bool = True) -> ssl.SSLContext:
     """Return what all of a process's connections are checked with: each client of its own would take 30 ms to make
     one.
     """
     import httpx2
 
-    return httpx2.create_ssl_context()
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 async def _read_into(content: bytearray, response: Any) -> None:

@@ -106,7 +106,7 @@ def _bound_arguments(
 ) -> dict[str, Any]:
     declared, hidden = getattr(handler.tool, "parameters", None), handler.tool.bindings
     if not hidden:
-        return apply_bindings(handler.tool, _checked_arguments(handler, declared, arguments, elsewhere), inputs)
+        return _checked_arguments(handler, declared, arguments, elsewhere)
     given = {name: value for name, value in arguments.items() if name not in hidden}
     if declared is not None:
         visible = [prop for prop in declared if prop.name not in hidden]

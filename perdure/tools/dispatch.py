@@ -353,12 +353,9 @@ class ToolBox:
         """Return how the call ends: with a ToolResult, or with what the tool raised."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
         opened = await self._resources.values(call.needs) if call.needs else None
-        execution = _UnderWay(context)
-        try:
-            bound = call.with_context(execution.context(tool=name, resources=opened or context.resources))
+        with execution_context(context, tool=name, resources=opened or context.resources) as given:
+            bound = call.with_context(given)
             return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)
-        finally:
-            execution.end()
 
     def _result_of_error(self, name: str, error: BaseException, context: ToolContext) -> ToolResult:
         log_raised(name, error, context)

@@ -346,7 +346,7 @@ class RunState:
             self._slept = 0.0
             if self.options.on_stale == "hold":
                 await self.hold(error, "stale")
-        if self.holds.held and self._asks_after_sleep():  # For another call of the round.
+        if self._asks_after_sleep():  # For another call of the round.
             await wait_until(lambda: self.cancelled or not self._asks_after_sleep())
 
     def _asks_after_sleep(self) -> bool:
