@@ -6,7 +6,7 @@ import asyncio
 import random
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from temporalio.client import (
@@ -27,6 +27,7 @@ from ..protocol.run import CallApproval, GoOn, OtherModel
 from ..redaction import redactor
 from ..text import valid_json, valid_text
 from ..vouching import Voucher
+from .listed_status import listed_status
 from .reading.log import ask
 
 PATIENCE_SECONDS = 10.0
@@ -192,8 +193,21 @@ class RunUpdate(Update[None]):
     async def _require_successor(self, link: Link, error: RPCError) -> None:
         now = await self._chain.describe()
         if now.run_id == link.run_id:
-            word = now.status.name.lower().replace("_", " ") if now.status else "over"
+            word = listed_status(now).replace("_", " ")
             raise self._ended_error(f"run {self._chain.workflow_id!r} is {word}") from error
+
+    async def _came_too_soon(self, shows: Callable[[RunStatus], bool]) -> bool:
+        """Return whether the run, which has refused the update, shows by now what the update is about.
+
+        A reader without a worker finds in the history what the workflow has not taken up yet. It takes an update first
+        that comes together with that.
+        """
+        status = await self._status()
+        return status is None or shows(status)
+
+    async def _status(self) -> RunStatus | None:
+        """Return the workflow's own answer; None when no worker gives one."""
+        return await ask(self._chain.handle(await self._chain.known_run_id()), STATUS, answer=RunStatus)
 
     @abstractmethod
     def _ended_error(self, text: str) -> Exception:
@@ -214,7 +228,10 @@ class GoOnRequest(RunUpdate):
 
     async def _read_refusal(self, cause: BaseException, link: Link) -> None:
         text = f"run {self._chain.workflow_id!r}: {refusal_text(cause)}"
-        raise GoOnError(text, kind=refusal_kind(cause, GO_ON_REFUSED) or "unreadable") from cause
+        kind = refusal_kind(cause, GO_ON_REFUSED) or "unreadable"
+        if kind == "not_held" and await self._came_too_soon(lambda status: bool(status.held)):
+            raise NoAnswer from cause
+        raise GoOnError(text, kind=kind) from cause
 
     def _ended_error(self, text: str) -> GoOnError:
         return GoOnError(f"{text}: nothing of it can go on", kind="ended")
@@ -250,9 +267,14 @@ class Decision(RunUpdate):
                 # The next attempt finds it accepted, or is refused again: nobody answers a signal.
                 await link.signal(APPROVAL, self._approval)
                 raise NoAnswer
+        if kind == "unknown" and await self._came_too_soon(self._is_awaited):
+            raise NoAnswer from cause
         text = f"run {self._chain.workflow_id!r}: {refusal_text(cause)}"
         status = await self._status()
         raise ApprovalError(text, kind=kind, pending=status.pending_approvals if status else ()) from cause
+
+    def _is_awaited(self, status: RunStatus) -> bool:
+        return any(each.call_id == self._approval.call_id for each in status.pending_approvals)
 
     def _ended_error(self, text: str) -> ApprovalError:
         return ApprovalError(f"{text}: no tool call waits for approval any longer", kind="ended")
@@ -273,6 +295,3 @@ class Decision(RunUpdate):
                 f"the run still waits for a worker of the task queue {status.missing.task_queue!r} that has {missing}"
             )
         return self._silence((await self._chain.describe()).task_queue)
-
-    async def _status(self) -> RunStatus | None:
-        return await ask(self._chain.handle(await self._chain.known_run_id()), STATUS, answer=RunStatus)

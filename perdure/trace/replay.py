@@ -126,6 +126,7 @@ class _RunKeeper(RunObserver[AgentRun]):
 
     def on_begin(self, run: AgentRun, info: workflow.Info) -> None:
         self.run, self.info = run, info
+        run.is_being_read = True
 
 
 class _LocalInputs(Interceptor):

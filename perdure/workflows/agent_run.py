@@ -153,6 +153,8 @@ class AgentRun:
 
     known_features: ClassVar[frozenset[str]] = KNOWN_FEATURES
     max_updates: ClassVar[int] = MAX_UPDATES
+    is_being_read = False
+    """Whether no worker executes it: a reader replays what is there of its history, and logs nothing."""
 
     @workflow.init
     def __init__(self, input: RunInput) -> None:

@@ -24,6 +24,9 @@ def log(level: int, text: str, *values: object, **about: object) -> None:
     """Log a line about the current run, unless its history is being replayed; `about` goes beside the text."""
     if workflow.unsafe.is_replaying() or not _log.isEnabledFor(level):
         return
+    if getattr(workflow.instance(), "is_being_read", False):
+        # Temporal calls what no worker has taken up yet no replay.
+        return
     with workflow.unsafe.sandbox_unrestricted():
         run = workflow.info().workflow_id
         _log.log(level, f"Run %s {text}", run, *values, extra={"run": run, **about})
@@ -64,7 +67,7 @@ def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
 def is_held(held: Held) -> None:
     """Log that the run is held until somebody lets it go on."""
     how = command_line("go-on", workflow.info().workflow_id)
-    why = one_line(held.why, 500)
+    why = one_line(held.why, 500).rstrip(".")
     log(logging.WARNING, "is held (%s): %s. Let it go on: %s", held.reason, why, how, reason=held.reason)
 
 

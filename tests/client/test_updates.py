@@ -89,6 +89,18 @@ async def cap_slowly(name: str, arguments: dict[str, Any]) -> GuardrailResult:
     return cap(name, arguments)
 
 
+async def test_a_decision_for_a_run_that_was_cancelled_names_its_status_as_all_others_do(
+    stage: Stage, scripted: Scripted
+) -> None:
+    async with stage.worker([pay]):
+        run = await stage.start(scripted_agent(scripted([asks(call("pay", amount=7)), says("done")]), [PAY]))
+        await waiting(run)
+        await run.cancel()
+        with pytest.raises(perdure.RunCancelled):
+            await run.result()
+        assert (await refused(run.approve("call_pay"), "ended")).startswith(f"run {run.id!r} is cancelled: ")
+
+
 async def test_what_can_not_be_accepted_is_refused_at_once(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([pay]):
         run = await stage.start(scripted_agent(scripted([asks(call("pay", amount=7)), says("done")]), [PAY]))
@@ -112,7 +124,7 @@ async def test_what_can_not_be_accepted_is_refused_at_once(stage: Stage, scripte
         assert paid == []
         await run.approve("call_pay", digest=pending.digest, by="ann")
         await run.result()
-        assert "completed" in await refused(run.approve("call_pay"), "ended")
+        assert (await refused(run.approve("call_pay"), "ended")).startswith(f"run {run.id!r} is done: ")
     assert paid == [7]
     assert permissions(await run.events()) == {
         "permission_requested": {

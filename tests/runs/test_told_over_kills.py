@@ -11,6 +11,7 @@ from ..support.command_line import Cli
 from ..support.told_over_kills import tell_over_kills
 
 
+@pytest.mark.timeout(300)
 async def test_five_waits_over_kills(cli: Cli, server: WorkflowEnvironment, tmp_path: Path) -> None:
     await tell_over_kills(cli, server.client, tmp_path, runs=5, kills=2)
 

@@ -78,15 +78,12 @@ async def tell_over_kills(cli: Cli, client: Client, folder: Path, *, runs: int, 
                 (await shop.post("/runs", {"agent": "shop"}, **{"Idempotency-Key": f"order-{number}"})).json()["id"]
                 for number in range(runs)
             ]
-            killing = asyncio.create_task(_kill(shop, kills))
-            deciding = asyncio.create_task(_decide(shop, receiver, folder))
-            try:
-                await killing
+            async with asyncio.TaskGroup() as group:
+                deciding = group.create_task(_decide(shop, receiver, folder))
+                await _kill(shop, kills)
                 for run in started:
                     await asyncio.wait_for(get_run(client, run).result(), 180)
                 await _require_told(receiver, started)
-            finally:
-                killing.cancel()
                 deciding.cancel()
         for run in started:
             await _require_decided_once(client, run, folder)
@@ -126,16 +123,19 @@ async def _kill(shop: Shop, times: int) -> None:
 async def _decide(shop: Shop, receiver: Receiver, folder: Path) -> None:
     """Approve what is told to wait, and finish what has given a token; all of it twice, as callers may."""
     seen: set[str] = set()
-    while True:
-        waiting = [(data["run"], data["call"]) for data in receiver.of_type("run.waiting") if data["run"] not in seen]
-        for run, call in waiting:
-            seen.add(run)
-            asyncio.get_running_loop().create_task(_approve(shop, run, call))
-        for file in (folder / "orders").iterdir():
-            if (lines := file.read_text().split()) and file.name + "!" not in seen:
-                seen.add(file.name + "!")
-                asyncio.get_running_loop().create_task(_finish(shop, file.name, lines[0]))
-        await asyncio.sleep(0.1)
+    async with asyncio.TaskGroup() as group:
+        while True:
+            waiting = [
+                (data["run"], data["call"]) for data in receiver.of_type("run.waiting") if data["run"] not in seen
+            ]
+            for run, call in waiting:
+                seen.add(run)
+                group.create_task(_approve(shop, run, call))
+            for file in (folder / "orders").iterdir():
+                if (lines := file.read_text().split()) and file.name + "!" not in seen:
+                    seen.add(file.name + "!")
+                    group.create_task(_finish(shop, file.name, lines[0]))
+            await asyncio.sleep(0.1)
 
 
 async def _approve(shop: Shop, run: str, call: dict[str, Any]) -> None:

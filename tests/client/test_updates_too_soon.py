@@ -1,0 +1,114 @@
+"""Who reads a history where no worker is sees what the workflow has not taken up yet, and may answer that."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from perdure.client import RunHandle
+from perdure.protocol.outcome import RunStatus
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
+from perdure.testing.script import Script
+from perdure.tools import tool
+from perdure.worker import PerdurePlugin
+
+from ..support.agents import scripted_agent
+from ..support.stage import FEW_POLLS, Stage
+from ..support.waiting import wait_for
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+class ActivitiesAlone(PerdurePlugin):
+    """perdure's plugin of a worker that leaves all workflow tasks to others."""
+
+    def configure_worker(self, config: Any) -> Any:
+        return {**super().configure_worker(config), "workflows": []}
+
+
+class Gate:
+    """A script whose first reply waits until the gate is opened."""
+
+    def __init__(self, first: ScriptedReply, *then: ScriptedReply) -> None:
+        self._replies = [first, *then]
+        self._asked = 0
+        self.is_asked, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
+        self._asked += 1
+        if self._asked == 1:
+            self.is_asked.set()
+            self.opened.wait(60)
+        return self._replies[self._asked - 1]
+
+
+@asynccontextmanager
+async def not_taken_up(stage: Stage, gate: Gate, run: Callable[[], Awaitable[RunHandle]]) -> AsyncIterator[RunHandle]:
+    """A run whose first model call has ended, which its workflow does not know: no worker takes its next task."""
+    other = await Client.connect(
+        stage.client.service_client.config.target_host, data_converter=stage.client.data_converter
+    )
+    queue = stage.task_queue
+    async with Worker(other, task_queue=queue, plugins=[ActivitiesAlone()], **FEW_POLLS):
+        async with stage.worker(no_remote_activities=True):
+            handle = await run()
+            assert await asyncio.to_thread(gate.is_asked.wait, 60)
+        gate.opened.set()
+        await wait_for(lambda: has_no_activity(handle, stage))
+    yield handle
+
+
+async def has_no_activity(run: RunHandle, stage: Stage) -> bool:
+    described = await stage.client.get_workflow_handle(run.id).describe()
+    return not described.raw_description.pending_activities
+
+
+async def until(run: RunHandle, shows: Callable[[RunStatus], Any]) -> None:
+    async def it_shows() -> bool:
+        return bool(shows(await run.status()))
+
+    await wait_for(it_shows)
+
+
+async def test_a_decision_that_comes_with_what_made_the_call_wait(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "perdure")
+    paid = []
+
+    @tool(needs_approval=True)
+    def pay(text: str = "") -> str:
+        paid.append(text)
+        return "paid"
+
+    gate = Gate(asks("pay"), says("done"))
+    agent = scripted_agent(scripted(gate), ["pay"])
+    async with not_taken_up(stage, gate, lambda: stage.start(agent)) as run:
+        await until(run, lambda status: status.pending_approvals)
+        assert "waits for an approval" not in caplog.text, "who reads a history logs nothing"
+        approving = asyncio.create_task(run.approve("call_pay"))
+        await asyncio.sleep(0.3)  # On its way, before a worker comes; should it come later, nothing is shown by this.
+        async with stage.worker([pay]):
+            await approving
+            assert (await run.result()).output == "done"
+    assert paid == [""]
+
+
+async def test_a_held_run_that_is_to_go_on_before_it_knows_that_it_is_held(stage: Stage, scripted: Scripted) -> None:
+    gate = Gate(ScriptedReply(status=401), says("done"))
+    agent = scripted_agent(scripted(gate))
+    async with not_taken_up(stage, gate, lambda: stage.start(agent, on_failure="hold")) as run:
+        await until(run, lambda status: status.held)
+        going_on = asyncio.create_task(run.go_on())
+        await asyncio.sleep(0.3)
+        async with stage.worker():
+            await going_on
+            assert (await run.result()).output == "done"
