@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from temporalio import activity
 from temporalio.api.enums.v1 import TimeoutType
 from temporalio.api.failure.v1 import Failure
-from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import AsyncActivityCancelledError, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
@@ -26,9 +26,10 @@ from ..protocol.inventory import Lacking
 from ..redaction import get_logger, redact, redacted_excerpt
 from ..text import bounded_text, one_line
 from ..tool_calls import progress_of
-from .heartbeat import HEART_FAILED
+from .heartbeat import HEART_FAILED, seconds_since_given
 
 _log = get_logger("perdure.runs")
+_BENIGN = ApplicationErrorCategory.BENIGN
 
 
 def typed_failures() -> _TypedFailures:
@@ -113,7 +114,7 @@ def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
         type=NOT_HERE,
         non_retryable=left <= 0,
         next_retry_delay=timedelta(seconds=min(max(FIRST_WAIT, GROWTH * waited), LONGEST_WAIT, left)),
-        category=ApplicationErrorCategory.BENIGN,
+        category=_BENIGN,
     )
 
 
@@ -138,17 +139,46 @@ async def count_start() -> int:
 
 
 async def cancelled_meanwhile() -> bool:
-    """Return whether the run was cancelled since this activity's first attempt was lost: then nothing may start any
-    more.
+    """Return whether the run was cancelled before this attempt has begun: then nothing may start any more.
 
-    Costs a request to the server on a further attempt, and nothing on the first. The server is asked because the
-    workflow, which would cancel the activity, may have had no worker either. Raises RPCError.
+    Costs a request to the server on a further attempt and on a late one, and nothing on others. The server is asked
+    because the workflow, which would cancel the activity, may have had no worker either. Raises RPCError, and the
+    ApplicationError of an attempt that the server has given up.
     """
     return (await look_back()).is_cancelled
 
 
+async def cancelled_while_late() -> bool:
+    """Return whether the run was cancelled, for an attempt that was given to this worker long ago; False for another.
+
+    So it is where a process stood still, such as on a machine that slept: the server may have taken the attempt for
+    lost, and given the next one to another worker. It answers a heartbeat if the attempt still counts. Raises as
+    `cancelled_meanwhile`.
+    """
+    info = activity.info()
+    late = seconds_since_given(info)
+    if info.heartbeat_timeout is None or late < info.heartbeat_timeout.total_seconds():
+        return False
+    try:
+        await activity.client().get_async_activity_handle(task_token=info.task_token).heartbeat(*info.heartbeat_details)
+    except AsyncActivityCancelledError as cancelled:
+        if cancelled.details is None or cancelled.details.cancel_requested:
+            return True
+        raise ApplicationError("An operator has paused this call, or reset it", category=_BENIGN) from None
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        _log.warning(
+            "Run %s: %s is not begun: the server has given this attempt up, which it gave to this worker %.0f s ago",
+            *(info.workflow_id, info.activity_type, late),
+            extra={"run": info.workflow_id, "attempt": info.attempt},
+        )
+        raise ApplicationError("The server has given this attempt up", non_retryable=True, category=_BENIGN) from None
+    return False
+
+
 class LookBack(NamedTuple):
-    """What a further attempt finds out before it begins."""
+    """What an attempt that is not the first, or late, finds out before it begins."""
 
     is_cancelled: bool = False
     """Whether the run was cancelled."""
@@ -159,8 +189,9 @@ class LookBack(NamedTuple):
 async def look_back() -> LookBack:
     """Return what became of the run and of the attempt before this one. Costs and raises as `cancelled_meanwhile`."""
     info = activity.info()
+    is_cancelled = await cancelled_while_late()
     if info.attempt == 1:
-        return LookBack()
+        return LookBack(is_cancelled)
     assert info.workflow_id is not None
     about = {"run": info.workflow_id, "attempt": info.attempt}
     handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
@@ -313,5 +344,5 @@ def _later() -> ApplicationError:
         "It was lost with several workers, and waits until another such call has ended here",
         type=SUSPECT_WAITS,
         next_retry_delay=timedelta(seconds=min(max(SUSPECT_WAIT, GROWTH * waited), LONGEST_SUSPECT_WAIT)),
-        category=ApplicationErrorCategory.BENIGN,
+        category=_BENIGN,
     )

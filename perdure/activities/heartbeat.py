@@ -218,6 +218,11 @@ def _seconds_between_beats(info: activity.Info) -> float:
     return beat_seconds(seconds, random.uniform(*BEAT_SHARES))
 
 
+def seconds_since_given(info: activity.Info) -> float:
+    """Return for how long the server counts already: a busy worker takes an attempt up late. Its clock may differ."""
+    return (datetime.now(UTC) - info.started_time).total_seconds()
+
+
 def beat_seconds(timeout: float, share: float) -> float:
     """Return after how many seconds an activity with that heartbeat time-out beats, if it is after that share of it."""
     return max(min(timeout * share, timeout - SPARE_SECONDS), timeout / 2)
@@ -322,8 +327,7 @@ class Heart:
         self._context = copy_context()
         self._attempt = asyncio.current_task()
         self._send = activity._Context.current().heartbeat
-        # The server counts from when it gave the attempt away, which a busy worker takes up late. Its clock may differ.
-        late = (datetime.now(UTC) - info.started_time).total_seconds()
+        late = seconds_since_given(info)
         first = self._seconds - (late if 0 < late < 2 * self._seconds else 0.0)
         self._first = asyncio.get_running_loop().call_later(max(first, 0.0), self._begin)
         self._readers.call_on_cancel(self._run, self._on_cancel)

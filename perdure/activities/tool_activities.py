@@ -34,6 +34,7 @@ from .failures import (
     Suspects,
     asked_from_anywhere,
     cancelled_meanwhile,
+    cancelled_while_late,
     count_start,
     count_suspect,
     last_heartbeat,
@@ -237,6 +238,8 @@ class ToolActivities:
             if starts >= most:
                 return activities.lost_tool(input.request.name)
             with self._suspects.alone(starts):
+                if await cancelled_while_late():
+                    return await self._abandon(input)
                 counted = await self._count_start(input.offer, starts)
                 if counted is not None:
                     heart.begin_with(counted, *last_heartbeat(is_counted=input.offer is not None))
