@@ -127,9 +127,10 @@ class BrakeWatch:
         return await asyncio.shield(self._reading)
 
     def _forget_reading(self, reading: asyncio.Future[Brakes]) -> None:
+        # What it found answers those who have asked. Who follows the record may know of later lines by now.
         self._reading = None
-        if not reading.cancelled() and reading.exception() is None:
-            self._take(reading.result())
+        if not reading.cancelled():
+            reading.exception()
 
     @activity.defn(name=BRAKE_ON_RUN)
     async def brake_on_run(self, run: RunFacts) -> Brake | None:

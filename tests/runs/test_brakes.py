@@ -7,14 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from temporalio.client import (
+    Client,
+    FetchWorkflowHistoryEventsInput,
+    OutboundInterceptor,
+    WorkflowHistoryEventAsyncIterator,
+)
+from temporalio.client import Interceptor as ClientInterceptor
 
 from benchmarks.bench_brakes import measure
+from perdure.activities.run_cache import RunCache
 from perdure.client import RunHandle
 from perdure.client.brakes import brakes_in_force, pause_runs, release_runs
-from perdure.protocol.brakes import Brake, Brakes, Release, RunFacts, Scope
+from perdure.protocol.brakes import RECORD, Brake, Brakes, Release, RunFacts, Scope
 from perdure.protocol.outcome import RunStatus
 from perdure.testing import ScriptedModel, asks, says
 from perdure.testing.script import Script
+from perdure.worker.brakes import BrakeWatch
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
@@ -80,6 +89,67 @@ async def test_a_worker_logs_each_brake(stage: Stage, caplog: pytest.LogCaptureF
             await wait_for(lambda: is_told(f"A brake is on: {brake}"))  # noqa: B023
             await release_runs(stage.client, [brake.id])
             await wait_for(lambda: is_told(f"A brake is off: {brake.scope}"))  # noqa: B023
+
+
+class SlowReading(ClientInterceptor):
+    """A client whose looks at the brakes' record take long to come back; what follows the record is as quick as ever.
+
+    `is_read` is set while an answer is on its way, until `may_come` is.
+    """
+
+    def __init__(self) -> None:
+        self.is_read, self.may_come = asyncio.Event(), asyncio.Event()
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        slow = self
+
+        class Outbound(OutboundInterceptor):
+            def fetch_workflow_history_events(
+                self, input: FetchWorkflowHistoryEventsInput
+            ) -> WorkflowHistoryEventAsyncIterator:
+                pages = super().fetch_workflow_history_events(input)
+                return pages if input.id != RECORD or input.wait_new_event else slow.delayed(pages)
+
+        return Outbound(next)
+
+    def delayed(self, pages: Any) -> Any:
+        fetch = pages.fetch_next_page
+
+        async def fetch_next_page(**options: Any) -> None:
+            await fetch(**options)
+            self.is_read.set()
+            await self.may_come.wait()
+
+        pages.fetch_next_page = fetch_next_page
+        return pages
+
+
+async def test_a_look_at_the_record_that_comes_late_takes_no_newer_brake_off(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = SlowReading()
+    client = await Client.connect(
+        stage.client.service_client.config.target_host,
+        data_converter=stage.client.data_converter,
+        interceptors=[slow],
+    )
+    watch, older, newer = BrakeWatch(RunCache()), f"{stage.task_queue}-1", f"{stage.task_queue}-2"
+
+    async def is_told(brake: Brake) -> bool:
+        return f"A brake is on: {brake}" in caplog.text
+
+    async with watch.watching(client):
+        first = await pause_runs(stage.client, runs=[older])
+        await wait_for(lambda: is_told(first))
+        looking = asyncio.create_task(watch.brake_on_run(facts(id=older)))
+        await slow.is_read.wait()
+        second = await pause_runs(stage.client, runs=[newer])
+        await wait_for(lambda: is_told(second))
+        slow.may_come.set()
+        assert await looking == first
+        assert watch.may_be_on(facts(id=newer))
+    await release_runs(stage.client, [first.id, second.id])
+    assert "A brake is off" not in caplog.text
 
 
 async def test_many_are_paused_and_go_on_over_a_restart_of_everything() -> None:
