@@ -1,4 +1,7 @@
-"""What agents may use of a worker, as its owner decides: commands, variables, kinds of tools, and which servers."""
+"""What agents may use of a worker, as its owner decides: commands, variables, kinds of tools, and which servers.
+
+And by which certificates a server is known.
+"""
 
 from __future__ import annotations
 
@@ -210,3 +213,23 @@ def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
     if address.ipv4_mapped is not None or any(address in network for network in _WITH_IPV4):
         return IPv4Address(address.packed[-4:])
     return address.sixtofour
+
+
+AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables that name the certificates by which servers are known."""
+
+
+def authorities_now() -> tuple[object, ...]:
+    """Return what a context for TLS is to be kept by: it changes when what the environment names is replaced.
+
+    Certificates are exchanged under a running worker, such as in a folder that a cluster mounts.
+    """
+    return tuple((path, _state_of(path)) for variable in AUTHORITIES if (path := os.environ.get(variable)))
+
+
+def _state_of(path: str) -> tuple[int, int, int] | None:
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size, state.st_ino

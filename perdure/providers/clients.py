@@ -7,7 +7,7 @@ import os
 import ssl
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from inspect import iscoroutinefunction
 from threading import Lock
@@ -19,6 +19,7 @@ from ..declared_tools import Connection
 from ..errors import ModelError
 from ..redaction import know_client
 from ..text import UTF_8
+from ..worker_limits import authorities_now
 from .azure import ENDPOINT_VARIABLE, AzureTarget, EntraTokens, azure_target
 from .sdks import AZURE_KEY, SdkNames
 
@@ -33,7 +34,7 @@ MAX_REDIRECTS = 5
 _KEYS = frozenset({"api_key", "auth_token"})
 _AMBIENT = ("organization", "project", "admin_api_key", "webhook_secret", "webhook_key")
 
-_ClientKey = tuple[str | None, ...]
+_ClientKey = tuple[object, ...]
 Secret = str | EntraTokens
 
 
@@ -68,7 +69,7 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
     argument, secret = _key(sdk, connection, target.endpoint, provider)
     is_own = sdk.is_own(target.endpoint)
     told = secret if isinstance(secret, str) else "Entra ID"
-    key = (sdk.module, str(is_own), *target, os.environ.get(sdk.endpoint_variable), argument, told)
+    key = (sdk.module, str(is_own), *target, os.environ.get(sdk.endpoint_variable), argument, told, authorities_now())
     clients = _clients.setdefault(asyncio.get_running_loop(), {})
     if key not in clients:
         clients[key] = _new_client(sdk, target, {argument: secret}, is_own=is_own)
@@ -236,14 +237,18 @@ def _is_same_server(url: Any, other: Any) -> bool:
     return bool(here == there or (here == ("http", url.host, 80) and there == ("https", url.host, 443)))
 
 
-@cache
 def tls_context(*, trust_env: bool = True) -> ssl.SSLContext:
     """Return what all of a process's connections are checked with: each client of its own would take 30 ms to make
     one.
     """
+    return _tls_context(authorities_now() if trust_env else None)
+
+
+@lru_cache(maxsize=4)
+def _tls_context(authorities: tuple[object, ...] | None) -> ssl.SSLContext:
     import httpx2
 
-    return httpx2.create_ssl_context(trust_env=trust_env)
+    return httpx2.create_ssl_context(trust_env=authorities is not None)
 
 
 async def _read_into(content: bytearray, response: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import http
 import secrets
-from functools import cache
+from functools import lru_cache
 from ssl import SSLContext
 from typing import Any
 
@@ -18,6 +18,7 @@ from mcp import MCPError, types
 from pydantic_core import from_json
 
 from ...text import UTF_8, one_line
+from ...worker_limits import authorities_now
 from ..http import CONNECT_SECONDS, Fault, read_body, reason_of, was_refused
 from .declaration import MAX_MESSAGE_BYTES, Server
 
@@ -44,7 +45,10 @@ class HostClient(httpx2.AsyncClient):
         timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
         headers = {**dict(server.headers), "accept-encoding": "identity"}
         super().__init__(
-            headers=headers, timeout=timeout, verify=_tls_context(), limits=httpx2.Limits(max_connections=None)
+            headers=headers,
+            timeout=timeout,
+            verify=_tls_context(authorities_now()),
+            limits=httpx2.Limits(max_connections=None),
         )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -106,8 +110,8 @@ class HostClient(httpx2.AsyncClient):
         return _fault_response(request, Fault(text, not was_refused(status, response.headers), passing=False))
 
 
-@cache
-def _tls_context() -> SSLContext:
+@lru_cache(maxsize=4)
+def _tls_context(authorities: tuple[object, ...]) -> SSLContext:
     return httpx2.create_ssl_context()
 
 

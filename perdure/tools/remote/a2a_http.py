@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from functools import cache
+from functools import lru_cache
 
 import httpx
 from a2a.client import A2AClientError, A2AClientTimeoutError
@@ -12,6 +12,7 @@ from a2a.utils.errors import A2AError, InternalError
 from google.protobuf.json_format import Error as JsonFormatError
 
 from ...text import charset_in
+from ...worker_limits import authorities_now
 from ..http import CONNECT_SECONDS, Fault, reason_of, was_refused
 from ..kind import OutcomeUnknown
 from .settings import RemoteSettings
@@ -31,7 +32,7 @@ def http_client(settings: RemoteSettings, credentials: Mapping[str, str]) -> htt
     """Client for one agent. Its time-outs hold for connecting alone: who asks says how long an answer may take."""
     guard = _Guard(settings, credentials)
     return httpx.AsyncClient(
-        verify=_tls(),
+        verify=_tls(authorities_now()),
         timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
         follow_redirects=True,
         max_redirects=5,
@@ -103,8 +104,8 @@ class _Bounded(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
-@cache
-def _tls() -> ssl.SSLContext:
+@lru_cache(maxsize=4)
+def _tls(authorities: tuple[object, ...]) -> ssl.SSLContext:
     """Made once: reading the certificates takes longer than the rest of a client."""
     return httpx.create_ssl_context()
 
