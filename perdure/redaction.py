@@ -157,6 +157,12 @@ class Redactor:
                 text = text.replace(secret, placeholder)
         return text
 
+    def _bytes(self, content: bytes) -> bytes:
+        for secret, placeholder in self._known:
+            if (encoded := secret.encode(errors="replace")) in content:
+                content = content.replace(encoded, placeholder.encode())
+        return content
+
     def value(self, value: Value) -> Value:
         """Value without known secrets in any of its strings, however deep; the same object when there is none.
 
@@ -170,6 +176,8 @@ class Redactor:
             changed = self.text(value)
         elif isinstance(value, _WITHOUT_TEXT):
             pass
+        elif isinstance(value, bytes):
+            changed = self._bytes(value)
         elif isinstance(value, _ITEMS):
             items = [self._clean(child) for child in value]
             same = all(new is old for new, old in zip(items, value, strict=True))

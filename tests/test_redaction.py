@@ -34,6 +34,13 @@ def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert redact("nothing to hide", Agent()) == "nothing to hide"
 
 
+@pytest.mark.parametrize("value", [b"\xff a-secret-key \xfe", [b"a-secret-key\xff"], {"at": (1, b"a-secret-key")}])
+def test_bytes_that_are_no_text_have_no_secret_either(value: object) -> None:
+    clean = Redactor([Secret("a-secret-key", "(gone)")]).encoded(value)
+    assert "a-secret-key" not in repr(clean)
+    assert "(gone)" in repr(clean)
+
+
 @pytest.mark.parametrize("secret", ["pass wörd of the crm", "line one\nline two", "nul\x00and more"])
 def test_the_forms_in_which_a_secret_comes_back(secret: str) -> None:
     redactor, sent = Redactor([Secret(secret, "(gone)")]), secret.encode()
