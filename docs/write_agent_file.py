@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -193,6 +193,8 @@ def _type(annotation: Any) -> str:
         return {"ToolPolicy": "policy", "ApprovalPolicy": "map", "ModelOptions": "options"}.get(
             annotation.__name__, annotation.__name__.lower()
         )
+    if get_origin(annotation) is Annotated and annotation != Tool:
+        return _type(arguments[0])
     return "tool" if annotation == Tool else " or ".join(dict.fromkeys(map(_type, arguments)))
 
 

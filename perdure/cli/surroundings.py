@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from ..prompty.check.check import FurtherCheck, check
 from ..prompty.check.findings import Finding, warning
 from ..prompty.references import FromEnvironment, is_unset
 from ..prompty.shorthands import map_strings, maps_in
-from ..providers.registry import media_problem, model_problem
+from ..providers.registry import id_problem, media_problem, model_problem
 from ..settings.delegates import REMOTE, with_delegates
 from ..text import did_you_mean
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
@@ -51,7 +51,7 @@ def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     for place, refused in found:
         yield warning(place, f"`perdure run` and `dev` allow this; a worker {refused.does} unless its owner allows it")
     if found:
-        yield warning((), remedy(written, limits), line=1)
+        yield Finding((), remedy(written, limits), "warning", line=1, is_last=True)
 
 
 def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
@@ -61,12 +61,27 @@ def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     known = [(place, named) for place, each in [(("model",), fields), *others] if (named := _named_model(each))]
     problems = [(place, problem) for place, named in known if (problem := model_problem(*named))]
     yield from (Finding((*place, problem.field), problem.text) for place, problem in problems)
+    if isinstance(model, Mapping):
+        yield from _ids([(("model",), model), *others])
     if problems or others or not known:
         return
     for place, declared in maps_in(asset.get("inputs"), ("inputs",)):
         kind = declared.get("kind")
         if kind in RICH_KINDS and kind != "thread" and (text := media_problem(*known[0][1], kind)):
             yield Finding((*place, "kind"), text)
+
+
+def _ids(models: Iterable[tuple[Place, Mapping[str, Any]]]) -> Iterator[Finding]:
+    """Yield the models without an id: an error where the provider's own server would be asked."""
+    for place, fields in models:
+        id, named, written = fields.get("id"), _named_model(fields), fields.get("connection")
+        if named is None or not isinstance(id, str | None) or is_unset(id):
+            continue  # Another check says what is wrong with it.
+        connection = written if isinstance(written, Mapping) else {}
+        endpoint, kind = (str(connection.get(key) or "") for key in ("endpoint", "kind"))
+        if problem := id_problem(named[0], id, endpoint, kind):
+            where = (*place, problem.field)
+            yield Finding(where, problem.text) if problem.is_fatal else warning(where, problem.text)
 
 
 def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -11,6 +11,7 @@ from ..argument_types import is_list, of_type, require_tools, require_type
 from ..prompty.jinja import parse_jinja, used_variables
 from ..prompty.load import load_dict
 from ..prompty.render import find_markers
+from ..providers.registry import require_ids
 from ..tools.declaration import agent_with_tools, completed_declaration
 from ..tools.handlers import collect_tools
 from .output_type import with_output_type
@@ -66,6 +67,7 @@ def agent(
     }
     given = {key: value for key, value in data.items() if value is not None}
     loaded = agent_with_tools(load_dict(given, base_dir=base_dir, defer_environment=True), functions)
+    require_ids(loaded)
     found = [
         completed_declaration(tool, functions[tool.name]) if tool.name in functions else tool
         for tool in loaded.tools or ()

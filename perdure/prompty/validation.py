@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,6 +27,16 @@ _EXPECTED = {
     "dict": "a map",
     "model": "a map",
 }
+
+
+_LOST_POLICY = {
+    "approval": "nobody would be asked",
+    "approvalTimeout": "a call would wait as long as those of other tools",
+    "idempotent": "a call that was lost with its worker could be executed again",
+}
+"""What becomes of a tool when this part of its policy stands in the wrong place."""
+_ELSEWHERE = {"needsApproval": ("approval", "always"), "deciders": ("approval", "{by: [ROLE]}")}
+"""Names that Python code has for a part of the policy → the file's key, and its value."""
 
 
 class InvalidAssetError(Exception):
@@ -104,6 +115,7 @@ def _name_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
 
 def _policy_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     """Keys that a tool's policy does not have: an approval that is misspelt would let calls run without one."""
+    yield from misplaced_policies(asset)
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         policy = tool.get("perdure")
         for key in policy if isinstance(policy, Mapping) else ():
@@ -113,6 +125,42 @@ def _policy_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
         for key in approval if isinstance(approval, Mapping) else ():
             if key not in ApprovalPolicy.file_keys():
                 yield (*place, "perdure", "approval", key), unknown(key, ApprovalPolicy.file_keys())
+
+
+def misplaced_policies(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Yield the keys of tools that are meant for the policy, but stand outside of it: calls would run without."""
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        for key, value in tool.items():
+            if text := _misplaced_text(str(key), value):
+                yield (*place, key), text
+
+
+def _misplaced_text(key: str, value: Any) -> str:
+    if key != "perdure" and isinstance(value, Mapping) and did_you_mean(key.lower(), ["perdure"]):
+        return f"unknown key {key!r:.80} (did you mean 'perdure'?). As it stands, the policy in it would have no effect"
+    spelling = _spelling(key)
+    for name, (meant, written) in _ELSEWHERE.items():
+        if spelling == _spelling(name):
+            return _belongs(meant, written)
+    for name in _LOST_POLICY:
+        if spelling == _spelling(name):
+            return _belongs(name, _as_yaml(value))
+    return ""
+
+
+def _spelling(key: str) -> str:
+    return key.lower().replace("_", "").replace("-", "")
+
+
+def _belongs(key: str, written: str) -> str:
+    right = f"perdure: {{{key}: {written}}}"
+    return f"belongs under the tool's key 'perdure': {right}. As it stands, {_LOST_POLICY[key]}"
+
+
+def _as_yaml(value: Any) -> str:
+    if isinstance(value, str):
+        return f"{value:.60}"
+    return json.dumps(value) if isinstance(value, bool | int | float) else "{…}"
 
 
 def _list_problems(items: Any, place: Place) -> Iterator[tuple[Place, str]]:

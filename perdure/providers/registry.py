@@ -81,9 +81,11 @@ _NO_AGENTS = {
 class ModelProblem(NamedTuple):
     """Why no agent can use a model."""
 
-    field: Literal["provider", "apiType"]
+    field: Literal["provider", "apiType", "id"]
     """The field of `model` that has to change."""
     text: str
+    is_fatal: bool = True
+    """Whether no run can be started so; otherwise a server may well do without."""
 
 
 def model_problem(provider: str, api_type: str) -> ModelProblem | None:
@@ -103,8 +105,32 @@ def model_problem(provider: str, api_type: str) -> ModelProblem | None:
     return None
 
 
+def id_problem(provider: str, id: str | None, endpoint: str | None, kind: str | None) -> ModelProblem | None:
+    """Return what to say of a model without an id; None for one that has an id, or needs none. Never raises.
+
+    `endpoint` and `kind` are those of its connection. Servers of one's own, and the providers of installed packages,
+    may have one model alone; an endpoint or the environment may name a deployment of Azure.
+    """
+    if (id or "").strip() or "/deployments/" in (endpoint or ""):
+        return None
+    is_own = provider not in ("openai", "anthropic") or bool(endpoint) or kind == "reference"
+    return ModelProblem("id", "is missing: expected a model's id, such as gpt-4.1-mini", is_fatal=not is_own)
+
+
+def require_ids(agent: Agent) -> None:
+    """Raises LoadError where the agent's model, or one of its fallback, has no id and needs one."""
+    for model in agent.models if agent.model else ():
+        endpoint, kind = (model.connection.endpoint, model.connection.kind) if model.connection else (None, None)
+        problem = id_problem(model.provider_key, model.id, endpoint, kind)
+        if problem is not None and problem.is_fatal:
+            raise LoadError(problem.text, field="model.id")
+
+
 def require_model(agent: Agent) -> None:
-    """Raises InvokerError for a provider that this process does not know, and LoadError for an API that it lacks."""
+    """Raises InvokerError for a provider that this process does not know, and LoadError for an API that it lacks, and
+    for an id that is missing.
+    """
+    require_ids(agent)
     problem = next(filter(None, (model_problem(model.provider_key, model.api_type) for model in agent.models)), None)
     if problem is None:
         return

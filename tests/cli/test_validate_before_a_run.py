@@ -60,6 +60,18 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         model("apiType: image"),
         "a.prompty:5: error: model.apiType: Unsupported API type: image. Expected chat or responses: an image model",
     ),
+    "a model without an id": (
+        f"---\nname: a\nmodel:\n  provider: openai\n{BODY}",
+        "a.prompty:3: error: model.id: is missing: expected a model's id, such as gpt-4.1-mini",
+    ),
+    "a model with an empty id": (
+        f"---\nname: a\nmodel: {{provider: anthropic, id: ''}}\n{BODY}",
+        "a.prompty:3: error: model.id: is missing: expected a model's id",
+    ),
+    "another model without an id": (
+        model("fallback: [{provider: anthropic}]"),
+        "a.prompty:5: error: model.fallback[0].id: is missing: expected a model's id",
+    ),
     "an MCP server that can't be found": (
         tool("{name: fs, kind: mcp, serverName: s}"),
         "a.prompty:5: error: tools[0]: expected either connection.endpoint (streamable HTTP) or",
@@ -90,15 +102,17 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 DOUBTED = {
     "nmae: a": "a.prompty:4: warning: nmae: unknown property 'nmae' has no effect and is kept as metadata "
     "(did you mean 'name'?)",
-    "model: {optoins: {}}": "model.optoins: unknown property 'optoins' has no effect (did you mean 'options'?)",
-    "model: {options: {temprature: 1}}": "model.options.temprature: unknown property 'temprature' has no effect "
+    "model: {id: m, optoins: {}}": "model.optoins: unknown property 'optoins' has no effect (did you mean 'options'?)",
+    "model: {id: m, options: {temprature: 1}}": "model.options.temprature: unknown property 'temprature' has no effect "
     "(did you mean 'temperature'?)",
-    "model: {what: 1}": "model.what: unknown property 'what' has no effect. Expected id, provider, apiType",
+    "model: {id: m, what: 1}": "model.what: unknown property 'what' has no effect. Expected id, provider, apiType",
     "tools: [{name: f, paramters: []}]": "tools[0].paramters: unknown property 'paramters' has no effect "
     "(did you mean 'parameters'?)",
     "inputs: [{name: x, knid: string}]": "inputs[0].knid: unknown property 'knid' has no effect (did you mean 'kind'?)",
     "template: {fromat: jinja2}": "template.fromat: unknown property 'fromat' has no effect (did you mean 'format'?)",
     "inputs: {city: x}": "a.prompty:7: warning: the variable 'cty' is not a declared input (did you mean 'city'?)",
+    "model: {connection: {endpoint: 'http://localhost:1/v1'}}": "warning: model.id: is missing: expected a model's id",
+    "model: {provider: azure}": "warning: model.id: is missing: expected a model's id",
     "tools: [{name: f, kind: own}]": "warning: tools[0].kind: nothing executes tools of kind 'own' here. Expected",
 }
 IN_ALL_TEXTS = ("Expected", "expected", "did you mean", "save it as")
@@ -187,6 +201,7 @@ def test_what_is_no_agent(command: str, given: str, text: str, capsys: pytest.Ca
     ("content", "error", "text"),
     [
         (model("provider: opnai"), InvokerError, "did you mean 'openai'"),
+        (f"---\nmodel: {{provider: openai}}\n{BODY}", LoadError, r"model\.id: is missing: expected a model's id"),
         (model("apiType: embedding"), LoadError, "model.apiType: Unsupported API type: embedding"),
         (model("apiType: chatt"), LoadError, "did you mean 'chat'"),
         (bytes(range(256)), LoadError, "a.prompty:2: the file is not UTF-8 text"),
@@ -287,3 +302,14 @@ def test_what_is_no_input(arguments: list[Any], text: str, capsys: pytest.Captur
     assert run(["run", "a.prompty", *arguments]) == 2
     assert text in capsys.readouterr().err
     assert not Path("home").exists()
+
+
+def test_the_options_that_a_worker_needs_come_last(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PERDURE_ALLOW_COMMANDS", raising=False)
+    write(tool("{name: fs, kind: mcp, serverName: s, options: {command: npx}}"))
+    assert run(["validate", "a.prompty"]) == 0
+    told = capsys.readouterr().err.rstrip()
+    assert told.endswith("perdure worker --allow-commands npx")
+    assert "unless its owner allows it" in told

@@ -119,6 +119,16 @@ def test_arguments_of_another_type_are_named(given: dict[str, Any], said: str) -
         perdure.agent(**{"model": "m", **given})
 
 
+@pytest.mark.parametrize("model", ["", " ", "openai/", "anthropic/", {"provider": "openai"}])
+def test_a_model_without_an_id_is_refused(model: Any) -> None:
+    with pytest.raises(perdure.LoadError, match=r"model\.id: is missing: expected a model's id, such as gpt-4\.1-mini"):
+        perdure.agent(model)
+
+
+def test_a_server_with_one_model_needs_no_id() -> None:
+    assert perdure.agent("", connection={"endpoint": "http://localhost:8080/v1"}).model is not None
+
+
 def test_a_text_alone_is_the_only_input() -> None:
     agent = made(instructions="You are in {{place}}.")
     with pytest.raises(TypeError, match="this one has place, question: give a mapping"):

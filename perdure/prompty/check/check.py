@@ -34,12 +34,14 @@ class Problem:
     severity: Literal["error", "warning"]
     is_first_format: bool = False
     """Whether it is a property of the first format of `.prompty` files, which is read as the present one."""
+    is_last: bool = False
+    """Whether it is said after all others, as it sums them up."""
 
 
 def check(
     path: str | os.PathLike[str], *, allowed_file_roots: Roots = (), also: Iterable[FurtherCheck] = ()
 ) -> list[Problem]:
-    """Return the problems of the file, in the order of its lines; [] when there are none.
+    """Return the problems of the file, in the order of its lines, sums last; [] when there are none.
 
     `allowed_file_roots` is that of `load`. `also` are checks that know more than the file: what this process or its
     folder has. Raises FileNotFoundError when there is no such file.
@@ -52,7 +54,7 @@ def check(
     except LoadError as error:
         return [Problem(error.line, error.field or "", error.message, "error")]
     problems = list(_problems(written, file.parent, allowed_file_roots, also))
-    return sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)
+    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.is_last, problem.line or 0))
 
 
 def _problems(written: WrittenAsset, folder: Path, roots: Roots, also: Iterable[FurtherCheck]) -> Iterator[Problem]:
@@ -81,7 +83,7 @@ def _problems(written: WrittenAsset, folder: Path, roots: Roots, also: Iterable[
 
 def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:
     line = finding.line or nearest(place, written.lines)
-    return Problem(line, dotted_path(place), finding.message, finding.severity)
+    return Problem(line, dotted_path(place), finding.message, finding.severity, is_last=finding.is_last)
 
 
 def _type_findings(asset: Mapping[str, Any]) -> Iterable[Finding]:

@@ -29,6 +29,7 @@ from ..portable import (
 )
 from ..references import FromEnvironment, is_unset
 from ..shorthands import FREE, is_ignored, last_name, maps_in, strings, unknown_fields
+from ..validation import misplaced_policies
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Finding:
     severity: Literal["error", "warning"] = "error"
     line: int | None = None
     """The line of the file, where the place does not tell it."""
+    is_last: bool = False
+    """Whether it is said after all others, as it sums them up."""
 
 
 def warning(place: Place, message: str, line: int | None = None) -> Finding:
@@ -101,8 +104,10 @@ def _unknown_top_level(written: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _unknown_keys(asset: Mapping[str, Any]) -> Iterator[Finding]:
+    refused = dict(misplaced_policies(asset))
+    yield from (Finding(place, text) for place, text in refused.items())
     for place, model in unknown_fields(asset):
-        if model is ToolPolicy:
+        if model is ToolPolicy or place in refused:
             continue  # An error of validation.
         known, key = model.file_keys(), str(place[-1])
         hint = did_you_mean(key, known)
