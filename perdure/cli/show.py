@@ -127,7 +127,7 @@ def _table(
 
     `waiting` are the calls that wait for a person, by iteration and id.
     """
-    rows = [_row(each, waiting, "has not ended" if has_ended else "under way") for each in iterations]
+    rows = [_row(each, waiting, has_ended=has_ended) for each in iterations]
     if not any(row[3] for row in rows):
         rows = [[*row[:3], *row[4:]] for row in rows]
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
@@ -137,12 +137,15 @@ def _table(
     ]
 
 
-def _row(each: Mapping[str, Any], waiting: Container[tuple[int, str]], unfinished: str) -> list[str]:
-    """`unfinished` is what is said of calls without an end."""
-    tools = [_tool(tool, unfinished, waits=(each["iteration"], tool["call_id"]) in waiting) for tool in each["tools"]]
+def _row(each: Mapping[str, Any], waiting: Container[tuple[int, str]], *, has_ended: bool) -> list[str]:
+    """`has_ended` is about the run, not about the iteration."""
+    tools = [
+        _tool(tool, has_ended=has_ended, waits=(each["iteration"], tool["call_id"]) in waiting)
+        for tool in each["tools"]
+    ]
     return [
         f"{each['iteration']:>3}",
-        visible(one_line(each["model"] or (unfinished if each["usage"] is None else ""), 40)),
+        visible(one_line(each["model"] or (_unfinished(has_ended=has_ended) if each["usage"] is None else ""), 40)),
         describe_usage(each["usage"]) if each["usage"] else "",
         format_usd(each["cost_usd"]),
         describe_seconds(each["seconds"]) if each["seconds"] is not None else "",
@@ -162,11 +165,19 @@ def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
         yield f"{count_of(each['trimmed'], 'message')} trimmed"
 
 
-def _tool(tool: Mapping[str, Any], unfinished: str, *, waits: bool) -> str:
+def _unfinished(*, has_ended: bool) -> str:
+    return "has not ended" if has_ended else "under way"
+
+
+def _tool(tool: Mapping[str, Any], *, has_ended: bool, waits: bool) -> str:
     outcome = tool["outcome"]
-    word = "waits for a person" if waits else unfinished if outcome == "open" else _WORDS.get(outcome, "")
+    word = "waits for a person" if waits else _WORDS.get(outcome, "")
     if tool.get("never_executed"):
         outcome, word = "error", "never executed: no worker had it"
+    elif outcome == "open" and not waits:
+        word = _unfinished(has_ended=has_ended)
+        if has_ended and not tool["attempts"] and not tool.get("run"):
+            outcome, word = "error", "never executed"
     figures = [
         "" if tool.get("decision") and outcome == "denied" else word,
         "its outcome is not known" if tool.get("outcome_unknown") else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import Callable
@@ -110,8 +111,18 @@ def _unreachable(target: str, reason: str) -> ConfigurationError:
         )
     return ConfigurationError(
         f"No Temporal server reachable at {target!r} ({_short(reason)}). Expected a running server at host:port: "
-        "start one with `perdure dev`, or name another with TEMPORAL_ADDRESS=host:port."
+        f"{_remedy(target)}, or name another with TEMPORAL_ADDRESS=host:port."
     )
+
+
+def _remedy(target: str) -> str:
+    """Return what to type; `perdure dev` alone leads to the same server again where the environment names it."""
+    if _environment().get("target_host") != target:
+        return "start one with `perdure dev`"
+    named = (
+        "unset TEMPORAL_ADDRESS" if "TEMPORAL_ADDRESS" in os.environ else "take it out of the profile of temporal.toml"
+    )
+    return f"start that server, or {named} and type `perdure dev` for an embedded one"
 
 
 def _short(reason: str) -> str:

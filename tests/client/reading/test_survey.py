@@ -132,4 +132,4 @@ async def test_nothing_is_under_way_in_a_run_that_was_terminated(stage: Stage, s
         lines = await lines_of(stage.client, run)
     assert not (await run.status()).pending_approvals
     assert not any(line.startswith("waits") for line in lines)
-    assert "… pay(amount=7) has not ended" in lines[-1]
+    assert "✗ pay(amount=7) never executed" in lines[-1]
