@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
@@ -34,20 +31,6 @@ class _SerialInstance(_WorkflowInstanceImpl):
         """Do what the activation asks for, after what other threads do."""
         with self._turn:
             return super().activate(act)
-
-    async def workflow_wait_condition(
-        self, fn: Callable[[], bool], *, timeout: float | None = None, **of_timer: Any
-    ) -> None:
-        """Wait as the SDK does: where there is no time limit, without what it prepares for a timer."""
-        if timeout is not None:
-            return await super().workflow_wait_condition(fn, timeout=timeout, **of_timer)
-        self._assert_not_read_only("wait condition")
-        was_cancelled = self._cancel_reason is not None
-        condition = self.create_future()
-        self._conditions.append((fn, condition))
-        await condition
-        if self._single_batch_activation and not was_cancelled and self._cancel_reason is not None:
-            raise asyncio.CancelledError
 
 
 class OwnWorkflowRunner(UnsandboxedWorkflowRunner):
