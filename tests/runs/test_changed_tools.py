@@ -13,6 +13,7 @@ from perdure.client import RunHandle
 from perdure.errors import RunCancelled
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
+from perdure.tools import register_tool
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
@@ -109,6 +110,32 @@ async def test_a_call_that_no_worker_has_begun_with_is_shown_as_never_executed(
     assert paid == []
     assert '✗ pay(claim="c7", euros=12.5) never executed' in lines[-1]
     assert "attempt" not in lines[-1]
+
+
+async def test_a_function_that_takes_another_s_place_in_a_running_worker_is_compared_too(
+    stage: Stage, scripted: Scripted
+) -> None:
+    """As where a notebook's cell is executed again: what fitted before says nothing of what came in its place."""
+    calls = [asks(call("pay", f"call_{n}", claim=f"c{n}", euros=n)) for n in (1, 2)]
+    model = scripted([*calls, says("done")])
+    register_tool("pay", as_it_was)
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model, [PAY]), missing_tool_grace=0.0)
+        await wait_for(lambda: waits(run))
+        await run.approve("call_1")
+        await wait_for(lambda: waits_for(run, "call_2"))
+        register_tool("pay", with_cents)
+        await run.approve("call_2")
+        await wait_for(lambda: is_held(run))
+        assert paid == [("c1", 1)]
+        register_tool("pay", with_a_note)
+        await run.go_on()
+        assert (await run.result()).output == "done"
+    assert paid == [("c1", 1), ("c2", 2, "")]
+
+
+async def waits_for(run: RunHandle, call_id: str) -> bool:
+    return any(each.call_id == call_id for each in (await run.status()).pending_approvals)
 
 
 async def is_held(run: RunHandle) -> bool:

@@ -25,7 +25,7 @@ from ..support.stage import Stage
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
-SLEEP, LIMIT = 1.6, 1.0
+SLEEP, LIMIT = 4.6, 4.0
 AT_ONCE = {"graceful_shutdown_timeout": timedelta(0)}
 
 
@@ -42,7 +42,7 @@ class Diary:
 
     async def hang(self, text: str = "") -> str:
         self.begun += 1
-        await asyncio.sleep(60)
+        await asyncio.sleep(120)
         return ""
 
 
@@ -85,13 +85,13 @@ async def test_runs_whose_worker_ends_and_another_comes_late(stage: Stage, scrip
         return paid.look(text)
 
     held_model = scripted([asks(call("look", "a"), call("look", "b")), says("done")])
-    slow_model = scripted([[ScriptedReply(text="late", delay=30.0), says("done")]])
+    slow_model = scripted([[ScriptedReply(text="late", delay=100.0), says("done")]])
     down_model = scripted([[ScriptedReply(status=503), says("done")]])
     pay_model = scripted([asks("pay"), says("done")])
     family = scripted(family_script({"chief": [asks("clerk"), says("done")], "clerk": [asks("look"), says("known")]}))
     chief = write_agent(tmp_path, "chief.prompty", family, tools=[calls("clerk.prompty")])
     write_agent(tmp_path, "clerk.prompty", family, tools=[{"name": "look", "kind": "function", "parameters": []}])
-    stale: dict[str, Any] = {"stale_after": LIMIT}
+    stale: dict[str, Any] = {"stale_after": LIMIT, "tool_timeout": 100.0}
     async with stage.worker({"look": diary.hang, "pay": pay}, **AT_ONCE):
         asking = await stage.start(
             scripted_agent(held_model, ["look"]), **stale, on_stale="hold", parallel_tool_calls=True

@@ -27,18 +27,24 @@ FOUR = [asks(*(call("slow", f"call_{number}") for number in range(4))), says("do
 class Slow:
     """A tool that notes how many of its calls are under way at a time."""
 
-    def __init__(self, seconds: float = 0.2) -> None:
+    def __init__(self, seconds: float = 0.2, *, expected: int = 0) -> None:
+        """Each call waits until so many as are expected have been executed at once."""
         self.now = self.most = self.calls = 0
         self._seconds = seconds
+        self._expected = expected
 
     async def slow(self, text: str = "") -> str:
         self.now, self.calls = self.now + 1, self.calls + 1
         self.most = max(self.most, self.now)
         try:
+            await wait_for(self._has_been_so_many)
             await asyncio.sleep(self._seconds)
         finally:
             self.now -= 1
         return "done"
+
+    async def _has_been_so_many(self) -> bool:
+        return self.most >= self._expected
 
 
 async def outputs(runs: list[RunHandle]) -> list[Any]:
@@ -64,7 +70,7 @@ def limited(slow: Slow) -> Callable[..., Any]:
 
 
 async def test_all_workers_together_execute_so_many(stage: Stage, scripted: Scripted) -> None:
-    model, slow = scripted(FOUR), Slow()
+    model, slow = scripted(FOUR), Slow(expected=3)
     limits = {"tool_limits": {"slow": 3}}
     async with stage.worker({"slow": slow.slow}, **limits), stage.another_worker({"slow": slow.slow}, **limits):
         runs = [await stage.start(scripted_agent(model, ["slow"])) for _ in range(3)]

@@ -29,7 +29,7 @@ until_closed.poll()
 """
 """What tmux starts in a pane: it gives up the terminal, makes the file, and ends when the terminal is closed."""
 
-_CONFIGURATION = "set -g remain-on-exit on\nset -g status off\nset -g history-limit 5000\n"
+_CONFIGURATION = "set -s exit-empty off\nset -g remain-on-exit on\nset -g status off\nset -g history-limit 5000\n"
 
 
 class Pane:
