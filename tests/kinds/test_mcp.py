@@ -198,7 +198,7 @@ async def test_a_cancelled_run_and_a_slow_tool_are_told_to_the_server(
     with serving(make_server().streamable_http_app()) as url:
         web, model = on_http(f"{url}/mcp"), scripted([asks(call("wait", text=str(slow))), says("done")])
         async with stage.worker():
-            limited = await stage.start(scripted_agent(model, [{**web, "perdure": {"timeout": 0.5}}]))
+            limited = await stage.start(scripted_agent(model, [{**web, "perdure": {"timeout": 2}}]))
             model = scripted([asks(call("wait", text=str(cancelled))), says("never")])
             run = await stage.start(scripted_agent(model, [web]), cancel_grace=0)
             await wait_for(lambda: _progress(stage, run))
@@ -210,7 +210,7 @@ async def test_a_cancelled_run_and_a_slow_tool_are_told_to_the_server(
             await wait_for(_that((slow / "cancelled").exists))
     [message] = [each for each in caught.value.messages if each.role == "tool"]
     assert message.metadata["status"] == "cancelled"
-    assert tool_texts(result) == ["Error: Tool 'wait' failed: timed out after 0.5 seconds"]
+    assert tool_texts(result) == ["Error: Tool 'wait' failed: timed out after 2 seconds"]
 
 
 async def test_progress_in_the_first_second_over_stdio_is_heard(

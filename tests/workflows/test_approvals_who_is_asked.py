@@ -95,14 +95,14 @@ async def test_the_tools_own_function_decides(stage: Stage, scripted: Scripted, 
 
 
 async def test_the_file_is_the_stricter_one(stage: Stage, scripted: Scripted) -> None:
-    pays = tool(name="pay", approval=large, approval_timeout=0.5)(lambda amount: f"paid {amount}")
+    pays = tool(name="pay", approval=large, approval_timeout=2)(lambda amount: f"paid {amount}")
     policy = {"approval": "always", "approvalTimeout": 500}
     async with stage.worker({"pay": pays}):
         model = scripted([asks(call("pay", amount=7)), says("done")])
         run = await stage.start(scripted_agent(model, [{**PAY, "perdure": policy}]))
         [pending] = await waiting(run)
-        assert pending.deadline == pending.since + 0.5
-        assert await told(run) == ["Tool denied: nobody has decided within 0.5 s (approvalTimeout)"]
+        assert pending.deadline == pending.since + 2
+        assert await told(run) == ["Tool denied: nobody has decided within 2 s (approvalTimeout)"]
 
 
 async def test_the_guardrail_has_a_person_asked(stage: Stage, scripted: Scripted) -> None:
@@ -227,7 +227,7 @@ async def test_it_waits_through_the_end_of_worker_and_server(tmp_path: Path, scr
         scene = Scene(server.client, nursery, model, tmp_path, server.address)
         other = Scene(server.client, nursery, late, tmp_path, server.address)
         run = await scene.start(scripted_agent(model, [{**declared, "perdure": {"approval": "always"}}, asking]))
-        policy = {"approval": "always", "approvalTimeout": 0.5}
+        policy = {"approval": "always", "approvalTimeout": 3}
         expiring = await other.start(scripted_agent(late, [{**declared, "perdure": policy}]), task_queue=scene.id)
         worker = await scene.worker()
         await asyncio.gather(waiting(run), waiting(expiring))
@@ -240,6 +240,6 @@ async def test_it_waits_through_the_end_of_worker_and_server(tmp_path: Path, scr
         await wait_for(lambda: is_waiting_for(run, "c2"))
         await run.answer("c2", "nothing else")
         assert await told(run) == ["step x done", "nothing else"]
-        assert await told(expiring) == ["Tool denied: nobody has decided within 0.5 s (approvalTimeout)"]
+        assert await told(expiring) == ["Tool denied: nobody has decided within 3 s (approvalTimeout)"]
     assert count(scene.folder, "start") == {"c1": 1}
     assert count(other.folder, "start") == {}
