@@ -7,7 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
+)
 from temporalio.client import Client
 from temporalio.service import RPCError
 
@@ -31,19 +36,29 @@ Scripted = Callable[[Script], ScriptedModel]
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always", "idempotent": False}}
 
 
-async def make_current(client: Client, deployment: str, build_id: str) -> None:
+async def make_current(stage: Stage, deployment: str, build_id: str) -> None:
+    service, namespace = stage.client.workflow_service, stage.client.namespace
     request = SetWorkerDeploymentCurrentVersionRequest(
-        namespace=client.namespace, deployment_name=deployment, build_id=build_id
+        namespace=namespace, deployment_name=deployment, build_id=build_id
     )
 
     async def is_current() -> bool:
         try:
-            await client.workflow_service.set_worker_deployment_current_version(request)
+            await service.set_worker_deployment_current_version(request)
         except RPCError:
             return False  # no worker of the version has polled yet
         return True
 
+    async def is_known() -> bool:
+        """The server answers before the queue of the workflows knows of the change."""
+        queue = TaskQueue(name=stage.task_queue)
+        kind = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+        asked = DescribeTaskQueueRequest(namespace=namespace, task_queue=queue, task_queue_type=kind)
+        known = (await service.describe_task_queue(asked)).versioning_info.current_deployment_version
+        return (known.deployment_name, known.build_id) == (deployment, build_id)
+
     await wait_for(is_current)
+    await wait_for(is_known)
 
 
 async def waits(run: RunHandle) -> bool:
@@ -70,11 +85,11 @@ async def test_a_run_goes_on_in_the_current_version_with_its_tools(stage: Stage,
     named = f"d{uuid.uuid4().hex}"
     one, two = ({"deployment": named, "build_id": build_id} for build_id in ("1", "2"))
     async with stage.worker({"pay": in_euros}, **one):
-        await make_current(stage.client, named, "1")
+        await make_current(stage, named, "1")
         run = await stage.start(scripted_agent(model, [PAY]))
         await wait_for(lambda: waits(run))
     async with stage.another_worker({"pay": in_cents}, **two):
-        await make_current(stage.client, named, "2")
+        await make_current(stage, named, "2")
         await run.steer("be quick")
         status = await wait_for(lambda: without_worker(run))
         assert (status.queue_without_worker, status.pinned_to) == (stage.task_queue, f"{named}:1")
@@ -106,10 +121,10 @@ async def test_a_session_goes_over_after_its_next_turn(stage: Stage, scripted: S
     named, id = f"d{uuid.uuid4().hex}", f"talk-{uuid.uuid4()}"
     talk = session(stage.client, scripted_agent(model), id, task_queue=stage.task_queue)
     async with stage.worker(deployment=named, build_id="1"):
-        await make_current(stage.client, named, "1")
+        await make_current(stage, named, "1")
         assert (await (await talk.send("one")).result()).output == "re: one"
         async with stage.another_worker(deployment=named, build_id="2"):
-            await make_current(stage.client, named, "2")
+            await make_current(stage, named, "2")
             assert (await (await talk.send("two")).result()).output == "re: two"
             assert (await (await talk.send("three")).result()).output == "re: three"
             described = await stage.client.get_workflow_handle(f"{id}/3").describe()

@@ -61,7 +61,7 @@ class Rollout:
             build_id=version,
         )
         await self._stack.enter_async_context(worker)
-        await make_current(self.stage.client, NAME, version)
+        await make_current(self.stage, NAME, version)
 
     async def is_drained(self, version: str) -> bool:
         request = DescribeWorkerDeploymentVersionRequest(
@@ -90,7 +90,7 @@ async def rolled_out(tmp_path: Path, scripted: Scripted, versions: int, runs_eac
                 run = await rollout.stage.start(agent, id=f"run-{number}-{each}")
                 (waiting if is_waiting else runs).append(run)
             if number == versions - 1:
-                await make_current(server.client, NAME, str(versions - 2))
+                await make_current(rollout.stage, NAME, str(versions - 2))
         for run in waiting:
             await wait_for(lambda run=run: waits(run))
             await run.approve("call_pay")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import socket
 import time
@@ -106,7 +107,12 @@ class DevServer:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has, outside those from which systems give one to whoever asks for any."""
+    while True:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", random.SystemRandom().randrange(15_000, 30_000)))
+            except OSError:
+                continue
+            port: int = probe.getsockname()[1]
+            return port
