@@ -89,7 +89,8 @@ TIMERS: frozenset[CodeType] = frozenset(
         *(WorkflowMemory._watch.__code__, Watchdog._look.__code__, BrakeWatch._watch.__code__),
         *(_warm_up.__code__, import_likely.__code__),
         *(ActivitySlots.reserve_slot.__code__, ActivitySlots.mark_slot_used.__code__),
-        *(ActivitySlots.try_reserve_slot.__code__, ActivitySlots.release_slot.__code__, _wake.__code__),
+        *(ActivitySlots.try_reserve_slot.__code__, ActivitySlots.release_slot.__code__),
+        *(ActivitySlots._note_round.__code__, _wake.__code__),
     }
 )
 
