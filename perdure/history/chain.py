@@ -144,12 +144,20 @@ class Chain:
             self._known = closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
 
     async def oldest_before(self, run_id: str) -> str:
-        """Return the oldest link on the way back from `run_id`, where the retention period has removed older ones."""
-        while True:
-            previous = (await read_start(self.client, self.workflow_id, run_id)).continued_execution_run_id
-            if not previous or not await self._exists(previous):
-                return run_id
+        """Return the oldest link on the way back from `run_id`, where the retention period has removed older ones.
+
+        Raises `RPCError` when `run_id` itself is removed.
+        """
+        start = await read_start(self.client, self.workflow_id, run_id)
+        while previous := start.continued_execution_run_id:
+            try:
+                start = await read_start(self.client, self.workflow_id, previous)
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                break
             run_id = previous
+        return run_id
 
     async def _exists(self, run_id: str) -> bool:
         try:

@@ -45,4 +45,4 @@ async def test_no_effect_of_any_kind_of_tool_comes_twice(
     client: Client, nursery: Nursery, tmp_path: Path, address: str, task_queue: str
 ) -> None:
     crowd = Crowd(client, nursery, tmp_path, address, task_queue)
-    assert await play(crowd, KINDS, kills=1, at_once=1, rounds=1, pauses=(1.0, 2.0)) > 2
+    assert await play(crowd, KINDS, kills=1, at_once=1, rounds=2, pauses=(1.0, 2.0)) > 2

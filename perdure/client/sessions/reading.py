@@ -116,8 +116,20 @@ class PromisedChain(Chain):
 
     async def _first_run_id(self) -> str | None:
         """None for a run that began in a link of the session that is not kept any more: then it is the latest."""
+        gone = ""
+        while True:
+            first = await Chain(self.client, self._session).oldest_before(self._link)
+            try:
+                return await self._first_run_id_since(first)
+            except RPCError as error:
+                # The retention period may remove the oldest link while it is read: the next one says as much.
+                if error.status is not RPCStatusCode.NOT_FOUND or first == gone:
+                    raise
+                gone = first
+
+    async def _first_run_id_since(self, first: str) -> str | None:
+        """The same, from this link of the session on. Raises `RPCError` when it is not kept."""
         last = SessionRun(self.workflow_id, "").number - self._place
-        first = await Chain(self.client, self._session).oldest_before(self._link)
         started = await read_start(self.client, self._session, first)
         carried = (await decode(self.client, started.input.payloads, SessionInput)).carried
         begun = max(0, carried.turn - last) if carried else 0
