@@ -102,7 +102,7 @@ async def test_a_plain_guardrail_does_not_stop_the_event_loop() -> None:
         await asyncio.sleep(0.01)
         ticks += 1
     assert judging.result().allowed
-    assert ticks > 3
+    assert ticks > 10
 
 
 async def test_a_plain_compactor_does_not_stop_the_event_loop() -> None:

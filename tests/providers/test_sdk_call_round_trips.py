@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -268,7 +269,7 @@ async def test_a_call_that_takes_too_long(api: Api, recorded: RecordedServer, st
     with pytest.raises(ModelError) as caught:
         await ask(api, recorded, stream=stream, timeout=0.25)
     assert (caught.value.kind, caught.value.retryable) == ("timeout", True)
-    await asyncio.wait_for(recorded.client_left.wait(), 5)
+    await asyncio.wait_for(recorded.client_left.wait(), 2)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
@@ -278,10 +279,12 @@ async def test_cancelling_ends_the_request_at_once(api: Api, recorded: RecordedS
     while not recorded.received:
         await asyncio.sleep(0.005)
     await asyncio.sleep(0.02)
+    cancelled = time.monotonic()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await asyncio.wait_for(recorded.client_left.wait(), 5)
+    await asyncio.wait_for(recorded.client_left.wait(), 2)
+    assert time.monotonic() - cancelled < 0.5
 
 
 async def test_concurrent_calls_do_not_disturb_each_other(api: Api, recorded: RecordedServer) -> None:

@@ -73,9 +73,9 @@ async def test_async_functions_run_in_the_loop() -> None:
 
 async def test_ten_blocking_tools_run_at_once() -> None:
     started = time.perf_counter()
-    results = await asyncio.gather(*(run(lambda: time.sleep(0.5)) for _ in range(10)))
+    results = await asyncio.gather(*(run(lambda: time.sleep(0.2)) for _ in range(10)))
     assert [result.text for result in results] == [""] * 10
-    assert time.perf_counter() - started < 3
+    assert time.perf_counter() - started < 1
 
 
 async def test_what_a_tool_raises_is_told_to_the_model() -> None:
