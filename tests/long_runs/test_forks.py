@@ -17,9 +17,9 @@ from perdure.testing.script import Script
 from ..client.test_export import conversation, lines_of
 from ..support.agents import scripted_agent
 from ..support.comparison import activity_types, fingerprints, links
+from ..support.retention import remove_link
 from ..support.stage import Stage
 from .test_large_conversations import read, rounds
-from .test_nothing_is_lost import forget
 
 Scripted = Callable[[Script], ScriptedModel]
 ROUNDS = 11
@@ -111,7 +111,7 @@ async def test_what_the_namespace_does_not_keep_any_more(stage: Stage, scripted:
         run = await stage.start(scripted_agent(scripted(script), ["shout"]), max_iterations=30)
         await run.result()
     [first, second, *_] = await links(stage.client, run.id)
-    await forget(stage, run, first.run_id)
+    await remove_link(stage.client, run.id, first.run_id)
     assert second.input.carried is not None
     kept = second.input.carried.loop.iteration + 1
     reader = get_run(stage.client, run.id)

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.sdk.v1 import WorkflowMetadata
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.client import RunHandle, get_run
 from perdure.conversation import Conversation
@@ -23,6 +20,7 @@ from perdure.tools.context import ToolContext
 
 from ..support.agents import scripted_agent
 from ..support.comparison import fingerprints, links, run_in_process, without_clock
+from ..support.retention import remove_link
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -178,7 +176,7 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
     events, messages = await run.events(), await run.messages()
     chain = await links(stage.client, run.id)
     for link in chain[:2]:
-        await forget(stage, run, link.run_id)
+        await remove_link(stage.client, run.id, link.run_id)
     reader = get_run(stage.client, run.id)
     kept = await reader.events()
     # Nobody can know any more what was there before: the first change that is left says it all.
@@ -195,21 +193,3 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
     assert await reader.messages() == messages
     assert (await reader.result()).messages == result.messages
     assert (await reader.status()).status == "done"
-
-
-async def forget(stage: Stage, run: RunHandle, run_id: str) -> None:
-    """What a server does with a closed history when the retention period is over."""
-    execution = WorkflowExecution(workflow_id=run.id, run_id=run_id)
-    request = DeleteWorkflowExecutionRequest(namespace=stage.client.namespace, workflow_execution=execution)
-    await stage.client.workflow_service.delete_workflow_execution(request)
-
-    async def is_gone() -> bool:
-        try:
-            await stage.client.get_workflow_handle(run.id, run_id=run_id).describe()
-        except RPCError as error:
-            if error.status != RPCStatusCode.NOT_FOUND:
-                raise
-            return True
-        return False
-
-    await wait_for(is_gone, timeout=60)

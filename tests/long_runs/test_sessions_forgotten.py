@@ -7,11 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client, FetchWorkflowHistoryEventsInput, Interceptor, OutboundInterceptor
-from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.client import session
 from perdure.client.sessions.reading import PromisedChain
@@ -20,8 +17,8 @@ from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.retention import remove_link
 from ..support.stage import Stage
-from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -38,18 +35,8 @@ class Retention(Interceptor):
         return _Removing(next, self)
 
     async def remove(self) -> None:
-        execution = WorkflowExecution(workflow_id=self._workflow_id, run_id=self.run_id)
-        request = DeleteWorkflowExecutionRequest(namespace=self._client.namespace, workflow_execution=execution)
-        await self._client.workflow_service.delete_workflow_execution(request)
-        await wait_for(self._is_gone)
+        await remove_link(self._client, self._workflow_id, self.run_id)
         self.has_removed = True
-
-    async def _is_gone(self) -> bool:
-        try:
-            await read_start(self._client, self._workflow_id, self.run_id)
-        except RPCError as error:
-            return error.status is RPCStatusCode.NOT_FOUND
-        return False
 
 
 class _Removing(OutboundInterceptor):

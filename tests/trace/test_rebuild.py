@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.client import RunHandle, get_run
 from perdure.errors import OutputError, RunError
@@ -27,6 +24,7 @@ from perdure.trace_ids import TraceIds
 from ..histories.scenarios import SCENARIOS, Scene
 from ..support.agents import scripted_agent
 from ..support.gates import Gate
+from ..support.retention import remove_link
 from ..support.stage import Stage
 from ..support.tracing import names, outline, require_tree, span_id
 from ..support.waiting import wait_for
@@ -155,7 +153,7 @@ async def test_called_runs_are_below_their_calls_and_can_be_left_out(client: Cli
 async def test_a_called_run_that_is_gone_is_named(client: Client, task_queue: str) -> None:
     run = await SCENARIOS["called_agent"](Scene(client, task_queue))
     called = str(said((await run.trace())[2], "perdure.called.run.id"))
-    await forgotten(client, called)
+    await remove_link(client, called)
     left = await run.trace()
     assert len(left) == 4
     assert said(left[2], "perdure.trace.missing") == f"the run {called} is not kept any more"
@@ -167,7 +165,7 @@ async def test_links_that_are_gone_are_counted(short_links: Client, task_queue: 
     whole = await run.trace()
     passages = [dict(event.attributes or {}) for event in whole[0].events]
     assert said(whole[0], "perdure.links") == len(passages) + 1 >= 3
-    await forgotten(short_links, run.id, str(passages[0]["perdure.link.from"]))
+    await remove_link(short_links, run.id, str(passages[0]["perdure.link.from"]))
     left = await run.trace()
     require_tree(left)
     assert said(left[0], "perdure.trace.missing_links") == 1
@@ -198,22 +196,6 @@ async def waits(run: RunHandle) -> bool:
 
 async def terminated(client: Client, run: RunHandle) -> None:
     await client.get_workflow_handle(run.id).terminate(reason="no longer needed")
-
-
-async def forgotten(client: Client, workflow_id: str, run_id: str | None = None) -> None:
-    """What a server does with a closed history when the retention period is over; it takes its time."""
-    execution = WorkflowExecution(workflow_id=workflow_id, run_id=run_id or "")
-    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
-    await client.workflow_service.delete_workflow_execution(request)
-
-    async def is_gone() -> bool:
-        try:
-            await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
-        except RPCError as error:
-            return error.status is RPCStatusCode.NOT_FOUND
-        return False
-
-    await wait_for(is_gone, timeout=60)
 
 
 def said(span: ReadableSpan, name: str) -> Any:
