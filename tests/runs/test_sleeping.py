@@ -25,7 +25,7 @@ from ..support.stage import Stage
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
-SLEEP, LIMIT = 4.6, 4.0
+SLEEP, LIMIT, RETRY = 4.6, 4.0, 2.0
 AT_ONCE = {"graceful_shutdown_timeout": timedelta(0)}
 
 
@@ -97,16 +97,21 @@ async def test_runs_whose_worker_ends_and_another_comes_late(stage: Stage, scrip
             scripted_agent(held_model, ["look"]), **stale, on_stale="hold", parallel_tool_calls=True
         )
         calling = await stage.start(scripted_agent(slow_model), **stale)
-        trying = await stage.start(scripted_agent(down_model), **stale, retry_base_seconds=0.5)
         waiting = await stage.start(scripted_agent(pay_model, ["pay"]), **stale, on_stale="fail")
         caller = await stage.start(load(chief), **stale)
 
         async def is_all_under_way() -> bool:
             begun = diary.begun == 3 and slow_model.requests
-            return bool(begun and (await waiting.status()).pending_approvals and (await trying.status()).held_up)
+            return bool(begun and (await waiting.status()).pending_approvals)
 
         await wait_for(is_all_under_way)
-    await asyncio.sleep(1.0 + SLEEP)
+        trying = await stage.start(scripted_agent(down_model), **stale, retry_base_seconds=RETRY)
+
+        async def is_held_up() -> bool:
+            return (await trying.status()).held_up is not None
+
+        await wait_for(is_held_up)  # the worker ends while it is
+    await asyncio.sleep(1.5 * RETRY + SLEEP)  # jitter adds up to a half
     async with stage.worker({"look": diary.look, "pay": pay}):
 
         async def is_held() -> bool:
