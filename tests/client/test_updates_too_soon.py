@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,12 +14,13 @@ from temporalio.worker import Worker
 
 from perdure.client import RunHandle
 from perdure.protocol.outcome import RunStatus
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
+from perdure.testing import ScriptedModel, ScriptedReply, asks, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from perdure.worker import PerdurePlugin
 
 from ..support.agents import scripted_agent
+from ..support.gates import GatedReplies
 from ..support.stage import FEW_POLLS, Stage
 from ..support.waiting import wait_for
 
@@ -34,24 +34,10 @@ class ActivitiesAlone(PerdurePlugin):
         return {**super().configure_worker(config), "workflows": []}
 
 
-class Gate:
-    """A script whose first reply waits until the gate is opened."""
-
-    def __init__(self, first: ScriptedReply, *then: ScriptedReply) -> None:
-        self._replies = [first, *then]
-        self._asked = 0
-        self.is_asked, self.opened = threading.Event(), threading.Event()
-
-    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
-        self._asked += 1
-        if self._asked == 1:
-            self.is_asked.set()
-            self.opened.wait(60)
-        return self._replies[self._asked - 1]
-
-
 @asynccontextmanager
-async def not_taken_up(stage: Stage, gate: Gate, run: Callable[[], Awaitable[RunHandle]]) -> AsyncIterator[RunHandle]:
+async def not_taken_up(
+    stage: Stage, gate: GatedReplies, run: Callable[[], Awaitable[RunHandle]]
+) -> AsyncIterator[RunHandle]:
     """A run whose first model call has ended, which its workflow does not know: no worker takes its next task."""
     other = await Client.connect(
         stage.client.service_client.config.target_host, data_converter=stage.client.data_converter
@@ -60,8 +46,8 @@ async def not_taken_up(stage: Stage, gate: Gate, run: Callable[[], Awaitable[Run
     async with Worker(other, task_queue=queue, plugins=[ActivitiesAlone()], **FEW_POLLS):
         async with stage.worker(no_remote_activities=True):
             handle = await run()
-            assert await asyncio.to_thread(gate.is_asked.wait, 60)
-        gate.opened.set()
+            assert await asyncio.to_thread(gate.reached.wait, 60)
+        gate.open.set()
         await wait_for(lambda: has_no_activity(handle, stage))
     yield handle
 
@@ -89,7 +75,7 @@ async def test_a_decision_that_comes_with_what_made_the_call_wait(
         paid.append(text)
         return "paid"
 
-    gate = Gate(asks("pay"), says("done"))
+    gate = GatedReplies(asks("pay"), says("done"))
     agent = scripted_agent(scripted(gate), ["pay"])
     async with not_taken_up(stage, gate, lambda: stage.start(agent)) as run:
         await until(run, lambda status: status.pending_approvals)
@@ -103,7 +89,7 @@ async def test_a_decision_that_comes_with_what_made_the_call_wait(
 
 
 async def test_a_held_run_that_is_to_go_on_before_it_knows_that_it_is_held(stage: Stage, scripted: Scripted) -> None:
-    gate = Gate(ScriptedReply(status=401), says("done"))
+    gate = GatedReplies(ScriptedReply(status=401), says("done"))
     agent = scripted_agent(scripted(gate))
     async with not_taken_up(stage, gate, lambda: stage.start(agent, on_failure="hold")) as run:
         await until(run, lambda status: status.held)

@@ -21,6 +21,7 @@ from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.gates import GatedReplies
 from ..support.stage import Stage
 from .conftest import Serve
 
@@ -58,6 +59,7 @@ async def test_a_client_asks_so_often_and_no_more(scripted: Scripted, serve_agen
     async with (
         serve_agents(scripted_agent(scripted([])), limits=limits, known=[tokens]) as served,
         httpx2.AsyncClient(base_url=served.url) as http,
+        openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="guess", max_retries=0) as client,
     ):
 
         async def ask(token: str) -> httpx2.Response:
@@ -79,12 +81,12 @@ async def test_a_client_asks_so_often_and_no_more(scripted: Scripted, serve_agen
         guesses = [await guess(number) for number in range(4)]
         assert guesses == [401, 401, 429, 429], "guesses count for their address"
         with pytest.raises(openai.RateLimitError):
-            async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="guess", max_retries=0) as client:
-                await client.models.list()
+            await client.models.list()
 
 
 async def test_so_many_requests_are_open_at_a_time(scripted: Scripted, serve_agents: Serve) -> None:
-    model = scripted([says("Hello.", delay=1.0)])
+    gate = GatedReplies(says("Hello."))
+    model = scripted(gate)
     limits = Limits(max_open=2)
     async with (
         serve_agents(scripted_agent(model), limits=limits) as served,
@@ -92,9 +94,11 @@ async def test_so_many_requests_are_open_at_a_time(scripted: Scripted, serve_age
     ):
         body: dict[str, Any] = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
         headers = {"Idempotency-Key": served.gateway.task_queue}
-        asked = [http.post("/v1/chat/completions", json=body, headers=headers) for _ in range(3)]
-        answers = await asyncio.gather(*asked)
-        assert sorted(each.status_code for each in answers) == [200, 200, 429]
+        asked = [asyncio.create_task(http.post("/v1/chat/completions", json=body, headers=headers)) for _ in range(3)]
+        [first], others = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        assert first.result().status_code == 429
+        gate.open.set()
+        assert [each.status_code for each in await asyncio.gather(*others)] == [200, 200]
         assert (await http.post("/v1/chat/completions", json=body, headers=headers)).status_code == 200
 
 

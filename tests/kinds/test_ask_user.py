@@ -17,6 +17,7 @@ from perdure.tool_calls import Approval, PendingApproval
 from perdure.tools import tool
 
 from ..support.agents import scripted_agent
+from ..support.gates import GatedReplies
 from ..support.loop_stage import Stage as Loop
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -47,7 +48,8 @@ def told(run_result: Any) -> list[str]:
 
 
 async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([asks(call("ask_user", **WHERE)), says("Bon voyage", delay=1.0)])
+    gate = GatedReplies(asks(call("ask_user", **WHERE)), says("Bon voyage"), held=2)
+    model = scripted(gate)
     async with stage.worker():
         run = await stage.start(scripted_agent(model, [ASK]))
         pending = await question(run)
@@ -58,6 +60,7 @@ async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> Non
         assert "70,000 bytes" in await refused(run.answer("call_ask_user", "x" * 70_000), "answer")
         await run.answer("call_ask_user", "Paris\n\ud83d", digest=pending.digest, by="ann")
         await run.answer("call_ask_user", "Paris\n\ud83d")
+        gate.open.set()
         result = await run.result()
         assert told(result) == ["Paris\n\ufffd"]
     [offered] = model.requests[0].body["tools"]
@@ -76,14 +79,15 @@ async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> Non
 
 
 async def test_only_the_choices(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([asks(call("ask_user", **WHERE, allow_other=False)), says("Bon voyage", delay=1.0)])
+    gate = GatedReplies(asks(call("ask_user", **WHERE, allow_other=False)), says("Bon voyage"), held=2)
     async with stage.worker():
-        run = await stage.start(scripted_agent(model, [ASK]))
+        run = await stage.start(scripted_agent(scripted(gate), [ASK]))
         await question(run)
         text = await refused(run.answer("call_ask_user", "Paris"), "answer")
         assert "the answer 'Paris' is not among the choices: expected one of 'Rome', 'Oslo'" in text
         await run.answer("call_ask_user", "Oslo")
         assert "was answered already" in await refused(run.answer("call_ask_user", "Rome"), "decided")
+        gate.open.set()
         assert told(await run.result()) == ["Oslo"]
 
 
@@ -93,7 +97,7 @@ async def test_denied_unanswered_and_from_another_sdk(stage: Stage, scripted: Sc
 
     model = scripted([one("c1"), one("c2"), one("c3"), says("I see")])
     async with stage.worker():
-        run = await stage.start(scripted_agent(model, [{**ASK, "perdure": {"approvalTimeout": 1}}]))
+        run = await stage.start(scripted_agent(model, [{**ASK, "perdure": {"approvalTimeout": 3}}]))
         assert (await question(run)).deadline is not None
         await run.deny("c1", "none of your business", by="ann")
         await wait_for(lambda: waits_for(run, "c2"))
@@ -104,7 +108,7 @@ async def test_denied_unanswered_and_from_another_sdk(stage: Stage, scripted: Sc
     assert told(result) == [
         "Not answered: none of your business",
         "because",
-        "Not answered: nobody has answered within 1 s (approvalTimeout)",
+        "Not answered: nobody has answered within 3 s (approvalTimeout)",
     ]
 
 

@@ -18,6 +18,7 @@ from perdure.tools import tool
 
 from ..support.agents import QUESTION, scripted_agent
 from ..support.comparison import links
+from ..support.gates import GatedReplies
 from ..support.stage import Stage
 from .test_large_conversations import noise
 
@@ -98,20 +99,24 @@ async def test_a_run_is_not_started_with_more_than_fits(stage: Stage, scripted: 
 
 
 async def test_a_steering_message_is_not_sent_when_it_does_not_fit(stage: Stage, scripted: Scripted) -> None:
+    gate = GatedReplies(says("done"))
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says("done", delay=0.5)])))
+        run = await stage.start(scripted_agent(scripted(gate)))
         with pytest.raises(PayloadTooLargeError, match="The steering message is too large"):
             await run.steer(noise(3_000_000, "steering"))
         with pytest.raises(PayloadTooLargeError, match="The approval is too large"):
             await run.approve("c", arguments={"text": noise(3_000_000, "arguments")})
+        gate.open.set()
         assert (await run.result()).output == "done"
 
 
 async def test_a_steering_message_that_just_fits_a_signal_but_nothing_else(stage: Stage, scripted: Scripted) -> None:
+    gate = GatedReplies(says("wait"), says("done"))
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says("wait", delay=0.5), says("done")])))
+        run = await stage.start(scripted_agent(scripted(gate)))
         # Another client may send what fits into a signal; recorded once more, in an activity's input, it is too large.
         await stage.client.get_workflow_handle(run.id).signal(STEER, {"text": noise(2_720_000, "steering")})
+        gate.open.set()
         with pytest.raises(PayloadTooLargeError, match="A message of the conversation is too large") as raised:
             await run.result()
     assert len(raised.value.messages[-1].text) == 2_720_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from perdure.tools import tool
 
 from ..support.agents import QUESTION, scripted_agent
 from ..support.comparison import fingerprints, links, run_in_process
+from ..support.gates import GatedReplies
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .test_large_conversations import noise
@@ -79,18 +81,15 @@ async def test_values_of_three_megabytes(stage: Stage, scripted: Scripted, tmp_p
 
 async def test_a_steering_message_of_three_megabytes(stage: Stage, scripted: Scripted) -> None:
     text = noise(LARGE, "steering")
-    model = scripted([says("wait for it", delay=1.0), says("read it")])
+    gate = GatedReplies(says("wait for it"), says("read it"))
     async with stage.worker():
-        run = await stage.start(scripted_agent(model))
-        await wait_for(lambda: _asked(model))
+        run = await stage.start(scripted_agent(scripted(gate)))
+        await asyncio.to_thread(gate.reached.wait, 60)
         await run.steer(text)
+        gate.open.set()
         result = await run.result()
     assert result.output == "read it"
     assert result.messages[-2] == Message(role="user", parts=[TextPart(value=text)])
-
-
-async def _asked(model: ScriptedModel) -> bool:
-    return bool(model.requests)
 
 
 async def test_a_lost_value_ends_the_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:

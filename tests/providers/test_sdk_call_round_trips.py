@@ -267,7 +267,7 @@ async def test_no_server(api: Api, recorded: RecordedServer) -> None:
 async def test_a_call_that_takes_too_long(api: Api, recorded: RecordedServer, stream: bool) -> None:
     recorded.answers(Recorded.of_stream(start_of(api), ending="hang") if stream else Recorded(b"{", ending="hang"))
     with pytest.raises(ModelError) as caught:
-        await ask(api, recorded, stream=stream, timeout=0.25)
+        await ask(api, recorded, stream=stream, timeout=0.6)
     assert (caught.value.kind, caught.value.retryable) == ("timeout", True)
     await asyncio.wait_for(recorded.client_left.wait(), 2)
 

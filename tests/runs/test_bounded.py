@@ -75,7 +75,7 @@ async def test_a_model_that_is_overloaded_for_ever(stage: Stage, scripted: Scrip
 async def test_a_model_that_does_not_answer_in_time(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says("too late", delay=30)])
     async with stage.worker():
-        error = await failed(await stage.start(scripted_agent(model), llm_timeout=0.3, max_llm_retries=2))
+        error = await failed(await stage.start(scripted_agent(model), llm_timeout=1.0, max_llm_retries=2))
     assert isinstance(error, ExecuteError)
     assert error.reason == "timeout"
     assert len(model.requests) == 2

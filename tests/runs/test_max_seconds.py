@@ -36,7 +36,7 @@ async def test_a_run_that_waits_for_a_person(stage: Stage, scripted: Scripted) -
 async def test_a_run_that_waits_to_try_again(stage: Stage, scripted: Scripted) -> None:
     model = scripted([ScriptedReply(status=503)] * 3)
     async with stage.worker():
-        run = await stage.start(scripted_agent(model), max_seconds=0.5, retry_base_seconds=30.0)
-        with pytest.raises(LimitExceededError, match=r"max_seconds \(0.5\) reached"):
+        run = await stage.start(scripted_agent(model), max_seconds=2.0, retry_base_seconds=30.0)
+        with pytest.raises(LimitExceededError, match=r"max_seconds \(2.0\) reached"):
             await run.result()
     assert len(model.requests) == 1

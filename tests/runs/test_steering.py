@@ -18,7 +18,7 @@ from perdure.testing.script import Script
 from perdure.tools import tool
 
 from ..support.agents import scripted_agent
-from ..support.gates import Gate
+from ..support.gates import Gate, GatedReplies
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .test_cancel import check_conversation, has_event
@@ -52,11 +52,12 @@ async def test_before_the_first_workflow_task(stage: Stage, scripted: Scripted) 
 
 
 async def test_while_the_final_answer_is_made(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([says("final", delay=0.5), says("after all")])
+    gate = GatedReplies(says("final"), says("after all"))
     async with stage.worker():
-        run = await stage.start(scripted_agent(model))
-        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
+        run = await stage.start(scripted_agent(scripted(gate)))
+        await asyncio.to_thread(gate.reached.wait, 60)
         await run.steer("one more thing")
+        gate.open.set()
         result = await run.result()
     assert [message.text for message in result.messages[1:]] == ["What is it?", "final", "one more thing", "after all"]
     assert result.output == "after all"
@@ -64,11 +65,13 @@ async def test_while_the_final_answer_is_made(stage: Stage, scripted: Scripted) 
 
 
 async def test_while_the_last_allowed_answer_is_made(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([says("final", delay=0.5)])
+    gate = GatedReplies(says("final"))
+    model = scripted(gate)
     async with stage.worker():
         run = await stage.start(scripted_agent(model), max_iterations=1)
-        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
+        await asyncio.to_thread(gate.reached.wait, 60)
         await run.steer("too late")
+        gate.open.set()
         result = await run.result()
     assert result.output == "final"
     assert len(model.requests) == 1
@@ -105,7 +108,7 @@ async def test_while_parallel_tools_run(stage: Stage, scripted: Scripted) -> Non
 async def test_while_it_waits_to_retry(stage: Stage, scripted: Scripted) -> None:
     model = scripted([[ScriptedReply(status=500), says("first")], says("second")])
     async with stage.worker():
-        run = await stage.start(scripted_agent(model), retry_base_seconds=0.5)
+        run = await stage.start(scripted_agent(model), retry_base_seconds=2.0)
         await wait_for(lambda: has_event(run, "status"))
         await run.steer("hello?")
         result = await run.result()

@@ -26,7 +26,7 @@ from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 WORDS = " ".join(f"word{number}" for number in range(50))
-PAUSE = 0.03
+PAUSE = 0.06
 SOON = 1.0
 
 

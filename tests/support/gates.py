@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
+
+from perdure.testing import ScriptedReply, ScriptedRequest
 
 
 class Gate:
@@ -22,6 +25,24 @@ class Gate:
         await self.open.wait()
         self.left += 1
         return self.gives
+
+
+class GatedReplies:
+    """A script whose reply of that number, from 1, waits until it is let through."""
+
+    def __init__(self, *replies: ScriptedReply, held: int = 1) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        self._replies = replies
+        self._held = held
+        self._asked = 0
+
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
+        self._asked += 1
+        number = self._asked
+        if number == self._held:
+            self.reached.set()
+            self.open.wait(60)
+        return self._replies[number - 1]
 
 
 async def seconds_until(event: asyncio.Event, timeout: float = 10.0) -> float:

@@ -161,7 +161,7 @@ async def test_nobody_waits_for_its_input() -> None:
 
 
 async def test_it_has_the_time_of_any_tool(tmp_path: Path) -> None:
-    result = await run("behave", how="hang", place=str(tmp_path / "pids"), timeout=0.3)
+    result = await run("behave", how="hang", place=str(tmp_path / "pids"), timeout=1.5)
     assert (result.status, result.outcome_unknown) == ("timeout", True)
 
 

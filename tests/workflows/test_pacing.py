@@ -137,7 +137,7 @@ async def test_a_run_that_waits_for_a_permit_says_so_and_can_be_cancelled(stage:
 async def test_a_wait_for_a_permit_ends_with_the_time_of_the_run(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says("done")])
     async with stage.worker(model_rate={"openai": SLOW}):
-        runs = [await stage.start(scripted_agent(model), max_seconds=0.5) for _ in range(8)]
+        runs = [await stage.start(scripted_agent(model), max_seconds=3.0) for _ in range(8)]
         ends = await asyncio.gather(*(run.result() for run in runs), return_exceptions=True)
     late = [end for end in ends if isinstance(end, LimitExceededError)]
     assert late

@@ -117,7 +117,7 @@ def pids(tmp_path: Path) -> set[int]:
 
 async def test_a_server_that_dies_in_mid_call(tmp_path: Path) -> None:
     """Nobody knows what became of its calls."""
-    tools = await Tools(old(tmp_path, "time.sleep(0.1); os._exit(3)")).ask()
+    tools = await Tools(old(tmp_path, "time.sleep(0.5); os._exit(3)")).ask()
     for result in await asyncio.gather(tools.call("hello"), tools.call("hello")):
         assert result.error_kind == "mcp_connection_lost"
         assert result.text == (
