@@ -36,7 +36,7 @@ def joined(seen: list[tuple[float, str]]) -> str:
 
 
 async def test_the_answer_comes_while_it_is_written(client: Client, scripted: Scripted) -> None:
-    model = scripted([says(TEXT, chunk_delay=0.03)])
+    model = scripted([says(TEXT, chunk_delay=0.06)])
     seen = await pieces(await perdure.invoke_agent_async(scripted_agent(model), {}, client=client, stream=True))
     assert joined(seen) == TEXT
     assert model.requests[-1].finished_at is not None
@@ -58,7 +58,7 @@ async def test_early_text_is_shown_to_those_who_prefer_it(client: Client, script
         options: dict[str, Any] = {"client": client, "stream": True, "stream_after": after}
         return await pieces(await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], **options))
 
-    model = scripted([asks(call("echo"), text="Let me see. " * 6), says(LONG, chunk_delay=0.01)])
+    model = scripted([asks(call("echo"), text="Let me see. " * 6), says(LONG, chunk_delay=0.02)])
     seen = await streamed(100)
     assert joined(seen) == LONG
     assert model.requests[-1].finished_at is not None

@@ -29,6 +29,7 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.gates import GatedReplies
 from .conftest import Serve, Served
 from .test_own import PAY, TEXT, pay
 
@@ -79,7 +80,8 @@ async def test_a_message_is_a_task_whose_text_is_streamed(scripted: Scripted, se
 async def test_a_stream_ends_before_a_proxy_cuts_it_and_says_how_to_go_on(
     scripted: Scripted, serve_agents: Serve
 ) -> None:
-    agent = scripted_agent(scripted([says(TEXT, delay=2.0)]))
+    gate = GatedReplies(says(TEXT))
+    agent = scripted_agent(scripted(gate))
     async with serve_agents(agent, stream_seconds=0.4) as served, client_of(served) as client:
         seen = await send(client, said("Hi"))
         cut = seen[-1].status_update.status
@@ -87,6 +89,7 @@ async def test_a_stream_ends_before_a_proxy_cuts_it_and_says_how_to_go_on(
         again = [each async for each in client.subscribe(SubscribeToTaskRequest(id=seen[0].task.id))]
         assert again[0].task.id == seen[0].task.id
         assert again[-1].status_update.status.state == TaskState.TASK_STATE_WORKING
+        gate.open.set()
         await served.gateway.client.get_workflow_handle(seen[0].task.id).result()
         whole = await client.get_task(GetTaskRequest(id=seen[0].task.id))
     assert get_artifact_text(whole.artifacts[0]) == TEXT

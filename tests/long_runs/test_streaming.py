@@ -29,7 +29,7 @@ async def test_readers_hear_every_event_and_the_whole_text_over_several_links(
 
     def reply(request: object) -> ScriptedReply:
         step = request.step  # type: ignore[attr-defined]
-        return asks(call("echo", f"c{step}", text="x")) if step < rounds else says(TEXT, chunk_delay=0.03)
+        return asks(call("echo", f"c{step}", text="x")) if step < rounds else says(TEXT, chunk_delay=0.1)
 
     model = scripted(reply)
 

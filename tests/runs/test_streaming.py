@@ -29,7 +29,7 @@ def text_of(events: list[RunEvent], type: str = "token") -> str:
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_tokens_come_while_the_model_writes(stage: Stage, scripted: Scripted, wire: str) -> None:
-    model = scripted([asks(call("echo", text="x")), says(TEXT, chunk_delay=0.03)])
+    model = scripted([asks(call("echo", text="x")), says(TEXT, chunk_delay=0.06)])
     live: list[tuple[float, RunEvent]] = []
     async with stage.worker({"echo": echo}):
         run = await stage.start(scripted_agent(model, ["echo"], wire=wire), stream=True)
@@ -130,7 +130,7 @@ async def test_a_late_watcher_gets_the_whole_text(stage: Stage, scripted: Script
 async def test_a_text_that_outgrows_what_is_shown_live_comes_whole_in_the_end(stage: Stage, scripted: Scripted) -> None:
     long = " ".join(letter * 100_000 for letter in "abcdef")
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says(long, chunk_delay=0.05)])), stream=True)
+        run = await stage.start(scripted_agent(scripted([says(long, chunk_delay=0.3)])), stream=True)
         events = [event async for event in run.stream()]
     assert text_of(events) == long
     assert len([event for event in events if event.type == "token"]) > 1

@@ -54,7 +54,7 @@ def options_of(worker: Worker) -> dict[str, Any]:
 
 
 async def test_runs_agents_and_tells_watchers_what_the_model_says(client: Client, task_queue: str) -> None:
-    with ScriptedModel([asks(call("shout", text="x")), says(TEXT, chunk_delay=0.03)]) as model:
+    with ScriptedModel([asks(call("shout", text="x")), says(TEXT, chunk_delay=0.06)]) as model:
         async with plain_worker(client, task_queue):
             run = await start_run(
                 client,

@@ -90,7 +90,7 @@ def test_what_a_failed_call_has_said_leaves_the_screen(type: Any, data: dict[str
 
 
 async def test_a_retry_in_the_middle_of_a_text_begins_it_anew(stage: Stage, scripted: Scripted) -> None:
-    cut = ScriptedReply(text=TEXT, chunk_delay=0.05, drop_after=30)
+    cut = ScriptedReply(text=TEXT, chunk_delay=0.1, drop_after=30)
     model = scripted([[cut, says("This time whole: " + TEXT, chunk_delay=0.01)]])
     async with stage.worker():
         run = await stage.start(scripted_agent(model), stream=True)
@@ -108,7 +108,7 @@ async def all_events(run: RunHandle) -> list[RunEvent]:
 
 async def test_a_closed_run_is_read_from_the_middle_of_a_text(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says(TEXT, chunk_delay=0.01)])), stream=True)
+        run = await stage.start(scripted_agent(scripted([says(TEXT, chunk_delay=0.03)])), stream=True)
         live = await all_events(run)
     piece = next(event for event in live if event.type == "token")
     assert len(piece.data["token"]) < len(TEXT)
