@@ -13,6 +13,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from ...client import RunHandle
+from ...client.reading.results import run_not_found
 from ...conversation import Append
 from ...events import RunEvent
 from ...history.chain import Chain
@@ -263,15 +264,17 @@ async def read_run(client: Client, run_id: str, first_run_id: str | None = None)
     """Return what is kept of the run. Raises as `run_events` does."""
     seen = await RunHandle(client, run_id, origin=first_run_id).events()
     chain = Chain(client, run_id, first_run_id)
-    described = await chain.describe()
-    input = await read_input(client, run_id, await chain.first_kept())
+    with run_not_found(chain):  # also where the retention period removes it between two questions
+        described = await chain.describe()
+        input = await read_input(client, run_id, await chain.first_kept())
+        origin = await chain.origin()
     since = seen[0].time if seen else described.start_time.timestamp()
     caller = input.lineage.trace if input.lineage else ""
     return RunMemory(
         run_id,
         said_in(input, seen, since),
         seen,
-        TraceIds.of(client.namespace, run_id, await chain.origin(), caller),
+        TraceIds.of(client.namespace, run_id, origin, caller),
         _failure_of_run(seen) or _CUT_OFF.get(described.status or WorkflowExecutionStatus.RUNNING, ""),
         described.close_time.timestamp() if described.close_time else since,
     )

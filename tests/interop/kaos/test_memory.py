@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client
+from temporalio.client import (
+    Client,
+    DescribeWorkflowInput,
+    Interceptor,
+    OutboundInterceptor,
+    WorkflowExecutionDescription,
+)
 
 from perdure.client.deletion import delete_session
 from perdure.errors import ConfigurationError, ExecuteError, RunNotFound
@@ -19,6 +25,7 @@ from perdure.interop.kaos.events import RunMemory, events_of
 from perdure.interop.kaos.sessions import read_recorded
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from tests.support.agents import scripted_agent
+from tests.support.retention import remove_link
 from tests.support.stage import Stage
 from tests.support.waiting import wait_for
 
@@ -127,6 +134,42 @@ async def test_runs_that_are_not_kept_any_more(memory: KaosMemory, caplog: pytes
     assert "the histories of 1 of its runs are not kept any more" in caplog.text
 
 
+class Removing(Interceptor):
+    """Removes the run before that description of it which the client asks for after so many others."""
+
+    def __init__(self, remove: Callable[[], Awaitable[None]], *, after: int) -> None:
+        self.remove = remove
+        self.after = after
+        self.asked = 0
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        return _RemovingBefore(next, self)
+
+
+class _RemovingBefore(OutboundInterceptor):
+    def __init__(self, next: OutboundInterceptor, removing: Removing) -> None:
+        super().__init__(next)
+        self._removing = removing
+
+    async def describe_workflow(self, input: DescribeWorkflowInput) -> WorkflowExecutionDescription:
+        if self._removing.asked == self._removing.after:
+            await self._removing.remove()
+        self._removing.asked += 1
+        return await super().describe_workflow(input)
+
+
+@pytest.mark.trial  # a server takes half a minute to remove a run
+async def test_a_run_that_goes_while_it_is_read_is_one_that_is_not_kept(memory: KaosMemory) -> None:
+    session_id = await said(memory, f"kaos-{uuid4()}", "1")
+    removing = Removing(lambda: remove_link(memory._client, f"{session_id}/1"), after=-1)
+    reader = Client(**{**memory._client.config(active_config=True), "interceptors": [removing]})
+    await run_events(reader, f"{session_id}/1")
+    removing.after = 2 * removing.asked - 1  # the last one, when it has read all events
+    with pytest.raises(RunNotFound, match="there is no run"):
+        await run_events(reader, f"{session_id}/1")
+    assert removing.asked == removing.after + 1
+
+
 async def removed(client: Client, run_id: str) -> None:
     execution = WorkflowExecution(workflow_id=run_id)
     request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
@@ -181,11 +224,15 @@ async def test_a_session_s_id_is_no_query(memory: KaosMemory, id: str) -> None:
 async def test_old_sessions_are_removed(memory: KaosMemory) -> None:
     session_id = await memory.create_session()
 
+    removed = 0
+
     async def is_removed() -> bool:
-        return await memory.cleanup_old_sessions(-1) > 0
+        nonlocal removed
+        removed += await memory.cleanup_old_sessions(-1)  # those that are listed by now
+        return await memory.get_session(session_id) is None
 
     await wait_for(is_removed)
-    assert await memory.get_session(session_id) is None
+    assert removed > 0
 
 
 async def test_the_environment_says_which_memory_and_how_much(memory: KaosMemory) -> None:
