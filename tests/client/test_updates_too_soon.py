@@ -46,7 +46,7 @@ async def not_taken_up(
     async with Worker(other, task_queue=queue, plugins=[ActivitiesAlone()], **FEW_POLLS):
         async with stage.worker(no_remote_activities=True):
             handle = await run()
-            assert await asyncio.to_thread(gate.reached.wait, 60)
+            await gate.wait_until_reached()
         gate.open.set()
         await wait_for(lambda: has_no_activity(handle, stage))
     yield handle
@@ -89,7 +89,7 @@ async def test_a_decision_that_comes_with_what_made_the_call_wait(
 
 
 async def test_a_held_run_that_is_to_go_on_before_it_knows_that_it_is_held(stage: Stage, scripted: Scripted) -> None:
-    gate = GatedReplies(ScriptedReply(status=401), says("done"))
+    gate = GatedReplies([ScriptedReply(status=401), says("done")])
     agent = scripted_agent(scripted(gate))
     async with not_taken_up(stage, gate, lambda: stage.start(agent, on_failure="hold")) as run:
         await until(run, lambda status: status.held)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -84,7 +83,7 @@ async def test_a_steering_message_of_three_megabytes(stage: Stage, scripted: Scr
     gate = GatedReplies(says("wait for it"), says("read it"))
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted(gate)))
-        await asyncio.to_thread(gate.reached.wait, 60)
+        await gate.wait_until_reached()
         await run.steer(text)
         gate.open.set()
         result = await run.result()

@@ -55,7 +55,7 @@ async def test_while_the_final_answer_is_made(stage: Stage, scripted: Scripted) 
     gate = GatedReplies(says("final"), says("after all"))
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted(gate)))
-        await asyncio.to_thread(gate.reached.wait, 60)
+        await gate.wait_until_reached()
         await run.steer("one more thing")
         gate.open.set()
         result = await run.result()
@@ -69,7 +69,7 @@ async def test_while_the_last_allowed_answer_is_made(stage: Stage, scripted: Scr
     model = scripted(gate)
     async with stage.worker():
         run = await stage.start(scripted_agent(model), max_iterations=1)
-        await asyncio.to_thread(gate.reached.wait, 60)
+        await gate.wait_until_reached()
         await run.steer("too late")
         gate.open.set()
         result = await run.result()

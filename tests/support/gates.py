@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from perdure.testing import ScriptedReply, ScriptedRequest
+from perdure.testing.script import choose_reply
 
 
 class Gate:
@@ -28,21 +30,23 @@ class Gate:
 
 
 class GatedReplies:
-    """A script whose reply of that number, from 1, waits until it is let through."""
+    """A script whose reply of that number, from 1, waits until it is let through; a further attempt does not wait."""
 
-    def __init__(self, *replies: ScriptedReply, held: int = 1) -> None:
-        self.reached, self.open = threading.Event(), threading.Event()
+    def __init__(self, *replies: ScriptedReply | Sequence[ScriptedReply], held: int = 1) -> None:
+        self.open = threading.Event()
+        self._reached = threading.Event()
         self._replies = replies
         self._held = held
-        self._asked = 0
 
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
-        self._asked += 1
-        number = self._asked
-        if number == self._held:
-            self.reached.set()
+        if (request.step + 1, request.attempt) == (self._held, 1):
+            self._reached.set()
             self.open.wait(60)
-        return self._replies[number - 1]
+        return choose_reply(self._replies, request)
+
+    async def wait_until_reached(self) -> None:
+        """Fails the test when nobody has asked for that reply within a minute."""
+        assert await asyncio.to_thread(self._reached.wait, 60), f"reply {self._held} was not asked for within 60 s"
 
 
 async def seconds_until(event: asyncio.Event, timeout: float = 10.0) -> float:

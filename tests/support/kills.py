@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +16,11 @@ from perdure.client import RunHandle, start_run
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.protocol.outcome import RunResult
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 
 from .agents import QUESTION, scripted_agent
 from .commands import ForkedProcess
+from .gates import GatedReplies
 from .stage import replay_runs
 from .waiting import wait_for
 from .worker_process import WorkerJob
@@ -51,21 +51,11 @@ def conversation(count: int = ROUNDS) -> list[ScriptedReply]:
     return [*rounds, says("All done.")]
 
 
-class HeldConversation:
+class HeldConversation(GatedReplies):
     """The conversation, in which the first model call of one point is not answered until it is let go."""
 
     def __init__(self, point: Point) -> None:
-        self._point = point
-        self._released = threading.Event()
-        self._replies = conversation()
-
-    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
-        if self._point == ("model", request.step + 1) and request.attempt == 1:
-            self._released.wait(60)
-        return self._replies[request.step]
-
-    def release(self) -> None:
-        self._released.set()
+        super().__init__(*conversation(), held=point.number if point.kind == "model" else 0)
 
 
 @dataclass
@@ -116,7 +106,7 @@ class Scene:
     def release(self) -> None:
         """Let go what is held."""
         if self.held:
-            self.held.release()
+            self.held.open.set()
         for file in self.folder.glob("held-*"):
             file.unlink()
 

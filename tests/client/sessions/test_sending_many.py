@@ -201,7 +201,7 @@ class _Scene:
             for _ in range(2):
                 await self.start_worker()
         if turn == 100:
-            await wait_for(lambda: _is_gone(self.server.client, f"{id}/1"), timeout=400, every=1.0)
+            await wait_for(lambda: _is_gone(self.server.client, f"{id}/1"), timeout=180, every=1.0)
 
 
 @asynccontextmanager
