@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from temporalio.api.common.v1 import WorkflowExecution
@@ -100,14 +101,28 @@ class Chain:
 
     async def links(self) -> AsyncIterator[RecordedLink]:
         """Yield all links that the namespace keeps, from the first to the last. Raises like `read_link`."""
-        run_id: str | None = await self.first_kept()
-        while run_id:
-            link = await read_link(self.client, self.workflow_id, run_id)
+        read = partial(read_link, self.client, self.workflow_id)
+        link = await self.at_first_kept(read)
+        yield link
+        while link.next_run_id:
+            link = await read(link.next_run_id)
             yield link
-            run_id = link.next_run_id
 
-    async def first_kept(self) -> str:
-        """Return the run id of the first link that the namespace keeps."""
+    async def at_first_kept(self, read: Callable[[str], Awaitable[Done]]) -> Done:
+        """Read the first link that the namespace keeps, by its run id: the next one, where it is removed meanwhile.
+
+        Raises what `read` raises.
+        """
+        run_id = await self._first_kept()
+        while True:
+            try:
+                return await read(run_id)
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND or (now := await self._first_kept()) == run_id:
+                    raise
+            run_id = now
+
+    async def _first_kept(self) -> str:
         last = (await self.describe()).run_id
         carried = (await read_input(self.client, self.workflow_id, last)).carried
         if carried is None:

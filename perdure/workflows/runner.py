@@ -1,22 +1,26 @@
-"""How a worker makes its workflows: perdure's own read what anybody sends when they have time for it."""
+"""How a worker makes its workflows, and which of their tasks it leaves to another worker."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import replace
 
-from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.worker import UnsandboxedWorkflowRunner
 from temporalio.worker._workflow_instance import WorkflowInstance, WorkflowInstanceDetails, _WorkflowInstanceImpl
 
 from ..payloads.converter import DeferringConverter
+from ..redaction import get_logger
 from .agent_run import AgentRun
 from .session.session import Session
 
+_log = get_logger("perdure.runs")
+WORKER_FAILED = "a local activity was not executed, because its worker has failed: another worker goes on with the run"
 
-class _SerialInstance(_WorkflowInstanceImpl):
-    """The SDK's instance of a workflow, which no two threads run at the same time.
+
+class _OwnInstance(_WorkflowInstanceImpl):
+    """The SDK's instance of a workflow, which no two threads run at the same time, and which no failed worker ends.
 
     Where a workflow task takes longer than the SDK's detector of deadlocks allows, as on a machine that is too busy,
     the SDK evicts the workflow on another thread, also when the first one still runs it. A workflow that two threads
@@ -28,9 +32,28 @@ class _SerialInstance(_WorkflowInstanceImpl):
         self._turn = threading.Lock()
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        """Do what the activation asks for, after what other threads do."""
+        """Do what the activation asks for, after what other threads do; fail a task that a failed worker answers."""
+        if not act.is_replaying and any(map(_is_left_by_worker, act.jobs)):
+            run = self._info.workflow_id
+            _log.warning("Run %s: %s", run, WORKER_FAILED, extra={"run": run})
+            completion = WorkflowActivationCompletion(run_id=act.run_id)
+            completion.failed.failure.message = WORKER_FAILED
+            return completion
         with self._turn:
             return super().activate(act)
+
+
+def _is_left_by_worker(job: WorkflowActivationJob) -> bool:
+    """Return whether the SDK has answered for a local activity because the worker's part for activities has failed.
+
+    Its answer is a failure without a type, which no activity has; nothing was executed. It is no failure of the run,
+    and never recorded where the task fails. Histories of older workers have it as the end of their runs: these are
+    replayed as they are.
+    """
+    if not job.HasField("resolve_activity") or not job.resolve_activity.is_local:
+        return False
+    result = job.resolve_activity.result
+    return result.HasField("failed") and result.failed.failure.WhichOneof("failure_info") is None
 
 
 class OwnWorkflowRunner(UnsandboxedWorkflowRunner):
@@ -41,4 +64,4 @@ class OwnWorkflowRunner(UnsandboxedWorkflowRunner):
         if issubclass(det.defn.cls, (AgentRun, Session)):
             converter = DeferringConverter(det.payload_converter_factory())
             det = replace(det, payload_converter_factory=lambda: converter)
-        return _SerialInstance(det)  # type: ignore[abstract]
+        return _OwnInstance(det)  # type: ignore[abstract]

@@ -1,13 +1,16 @@
-"""A workflow task that takes longer than the SDK's detector of deadlocks allows, as on a busy machine."""
+"""Tasks that take longer than the SDK's detector of deadlocks allows, and those of a worker that has failed."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
-from temporalio import workflow
+from temporalio import activity, workflow
 from temporalio.client import Client
+from temporalio.common import RetryPolicy
 from temporalio.worker import Worker
 
 from perdure.workflows.runner import OwnWorkflowRunner
@@ -42,3 +45,45 @@ async def test_its_worker_ends(client: Client, task_queue: str, caplog: pytest.L
                     await asyncio.sleep(0.05)
             await run.terminate()
     assert "tasks remain" not in caplog.text
+
+
+@activity.defn
+def ask() -> str:
+    return "answered"
+
+
+@workflow.defn(sandboxed=False)
+class Asks:
+    @workflow.run
+    async def run(self) -> str:
+        return await workflow.execute_local_activity(
+            ask, start_to_close_timeout=timedelta(seconds=10), retry_policy=RetryPolicy(maximum_attempts=2)
+        )
+
+
+def _fail() -> None:
+    raise RuntimeError("no thread can begin here")
+
+
+async def test_another_worker_goes_on_where_one_has_failed(
+    client: Client, task_queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first attempt breaks the worker's threads, and with them the worker; the SDK answers for the second one."""
+
+    def worker(threads: ThreadPoolExecutor) -> Worker:
+        return Worker(
+            client,
+            task_queue=task_queue,
+            workflows=[Asks],
+            activities=[ask],
+            activity_executor=threads,
+            unsandboxed_workflow_runner=OwnWorkflowRunner(),
+        )
+
+    with ThreadPoolExecutor(1, initializer=_fail) as broken, ThreadPoolExecutor(1) as sound:
+        run = await client.start_workflow(Asks.run, id=task_queue, task_queue=task_queue)
+        with pytest.raises(RuntimeError, match="Activity worker failed"):
+            await worker(broken).run()
+        assert f"Run {task_queue}: a local activity was not executed" in caplog.text
+        async with worker(sound):
+            assert await run.result() == "answered"

@@ -178,7 +178,9 @@ class RunLog:
         return True
 
     async def _refresh(self, within: float) -> None:
-        link, is_next = self._link or await self._open(await self._chain.first_kept()), False
+        link, is_next = self._link, False
+        if link is None:
+            link = await self._chain.at_first_kept(self._open)
         while True:
             if await self._chain.is_running(link.run_id):
                 known = Growth(link.run_id, link.history)

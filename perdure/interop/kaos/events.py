@@ -7,6 +7,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -266,7 +267,7 @@ async def read_run(client: Client, run_id: str, first_run_id: str | None = None)
     chain = Chain(client, run_id, first_run_id)
     with run_not_found(chain):  # also where the retention period removes it between two questions
         described = await chain.describe()
-        input = await read_input(client, run_id, await chain.first_kept())
+        input = await chain.at_first_kept(partial(read_input, client, run_id))
         origin = await chain.origin()
     since = seen[0].time if seen else described.start_time.timestamp()
     caller = input.lineage.trace if input.lineage else ""

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from ...messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
 from ...redaction import get_logger, redact
-from ...text import one_line, valid_json, valid_text
+from ...text import count_of, one_line, valid_json, valid_text
 from ..context import ToolContext
 from ..http import Fault
 from ..kind import ToolOfferError
@@ -114,7 +114,7 @@ async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
     try:
         return await _list_with_retry(pool, target, time.monotonic() + target.seconds)
     except TimeoutError:
-        why = f"it does not list its tools within {target.seconds:g} seconds"
+        why = f"it does not list its tools within {count_of(target.seconds, 'second')}"
     except NotConnected as error:
         why = str(error)
     except mcp.MCPError as error:

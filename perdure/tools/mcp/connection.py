@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ..._version import __version__
 from ...redaction import get_logger
-from ...text import one_line
+from ...text import count_of, one_line
 from .declaration import MAX_MESSAGE_BYTES, Server
 from .http import HostClient, fault_of
 from .progress import with_few_reports
@@ -74,7 +74,7 @@ class McpConnection:
         if not done:
             self.close()
             report = self._process.report if self._process else ""
-            raise NotConnected(f"it does not answer within {seconds:g} seconds{report and f'; {report}'}")
+            raise NotConnected(f"it does not answer within {count_of(seconds, 'second')}{report and f'; {report}'}")
         return self._opened.result()
 
     @contextmanager

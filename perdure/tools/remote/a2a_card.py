@@ -15,6 +15,7 @@ from a2a.utils.constants import TransportProtocol
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from ...messages import JsonObject
+from ...text import count_of
 from ..kind import ToolOfferError
 from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, fault_of, http_client, refusal_of_url
 from .card import description_of, form_of
@@ -37,7 +38,7 @@ async def fetch_card(settings: RemoteSettings) -> AgentCard:
         async with asyncio.timeout(seconds), http_client(settings, settings.credentials({})) as client:
             return await _first_card(client, settings)
     except TimeoutError:
-        why = f"no answer within {seconds:g} seconds ('options.discoveryTimeout')"
+        why = f"no answer within {count_of(seconds, 'second')} ('options.discoveryTimeout')"
     except FAULTS as error:
         why = fault_of(error).text
     raise ToolOfferError(f"the agent's card at {settings.address}{WELL_KNOWN}{CARD_PATHS[0]} can't be read: {why}")

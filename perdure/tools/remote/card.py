@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...text import cut_middle, one_line
+from ...text import count_of, cut_middle, one_line
 from ..http import Http, HttpAnswer, HttpFailure, HttpRequest
 from ..kind import ToolUnavailable
 from .settings import RemoteSettings
@@ -58,7 +58,7 @@ async def read_card(http: Http, settings: RemoteSettings) -> Card:
         async with asyncio.timeout(seconds):
             return await _first_card(http, settings)
     except TimeoutError:
-        why = f"no answer within {seconds:g} seconds"
+        why = f"no answer within {count_of(seconds, 'second')}"
     except (HttpFailure, ValueError) as error:
         why = str(error)
     raise ToolUnavailable(f"the card of the agent at {settings.address} can't be read: {one_line(why, 300)}")

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from ...declared_tools import Tool
 from ...messages import DELEGATED, JsonObject, ToolResult
 from ...settings.child_agents import TASK
+from ...text import count_of
 from ..http import Http, HttpFailure
 from ..kind import Asking, KindCall, Offering, OutcomeUnknown, ToolKind, ToolOfferError, ToolUnavailable
 from .card import Card, read_card
@@ -130,7 +131,7 @@ class DelegateKind(A2AKind):
             async with asyncio.timeout(options.timeout):
                 return await (self._ask_by_a2a(call) if "a2a" in call.details else self._ask_by_chat(call, settings))
         except TimeoutError:
-            text = settings.failure_text(f"no answer within {options.timeout:g} seconds")
+            text = settings.failure_text(f"no answer within {count_of(options.timeout, 'second')}")
             return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
         except HttpFailure as error:
             text = settings.failure_text(str(error))

@@ -218,7 +218,7 @@ async def test_an_answer_in_parts(kind: DelegateKind) -> None:
 async def test_a_task_that_takes_too_long(kind: DelegateKind) -> None:
     async with served(Peer()) as url:
         result = await told(kind, chief(url, protocol="openai", timeout=1.0), "hold")
-    assert (result.status, result.text) == ("timeout", "[Delegation failed: no answer within 1 seconds]")
+    assert (result.status, result.text) == ("timeout", "[Delegation failed: no answer within 1 second]")
     assert result.outcome_unknown
 
 
