@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 from ...errors import ConfigurationError
 from ...private_files import make_private_folder
-from .state import FileLock, database_of
+from .guard import GRACE_SECONDS
+from .state import FileLock, database_of, has_users
 
 MAGIC = b"SQLite format 3\0"
 TABLES = frozenset({"executions", "history_node", "history_tree", "namespaces", "cluster_metadata_info"})
@@ -88,22 +91,32 @@ def require_database(file: Path) -> None:
 def put_back(folder: Path, source: Path) -> Path | None:
     """Put a copy in the place of the folder's database, and return where that is now; None where there was none.
 
-    Raises `ConfigurationError` while the server runs or somebody uses it, and for a file that is no such copy.
+    A server that is about to end is waited for. Raises `ConfigurationError` while somebody uses the server, and for a
+    file that is no such copy.
     """
     require_database(source)
     make_private_folder(folder, is_own=True)
     locks = [FileLock(folder / name) for name in ("start.lock", "users.lock", "server.lock")]
     try:
-        for lock in locks:
-            if not lock.try_acquire("exclusive", sign=False):
-                raise ConfigurationError(
-                    f"the embedded server of {str(folder)!r} is in use: end the perdure processes that use it "
-                    "(`perdure dev`, `server`, workers, watchers), then restore"
-                )
+        _acquire(locks, folder)
         return _replace_database(database_of(folder), source)
     finally:
         for lock in locks:
             lock.release()
+
+
+def _acquire(locks: Sequence[FileLock], folder: Path) -> None:
+    """Raises `ConfigurationError` as soon as somebody uses the server, and when it does not end."""
+    deadline = time.monotonic() + 2 * GRACE_SECONDS
+    while not all(lock.try_acquire("exclusive", sign=False) for lock in locks):
+        for lock in locks:
+            lock.release()  # The guard ends the server when it has the users' lock.
+        if has_users(folder) or time.monotonic() > deadline:
+            raise ConfigurationError(
+                f"the embedded server of {str(folder)!r} is in use: end the perdure processes that use it "
+                "(`perdure dev`, `server`, workers, watchers), then restore"
+            )
+        time.sleep(0.05)
 
 
 def _replace_database(database: Path, source: Path) -> Path | None:

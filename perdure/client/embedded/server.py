@@ -20,7 +20,7 @@ from ...private_files import data_folder, make_private, make_private_folder
 from ..connection import connect_locally
 from .guard import GRACE_SECONDS
 from .launch import ensure_guard, launch, running_server
-from .state import FileLock, ServerState, is_locked
+from .state import FileLock, ServerState, has_users, is_locked
 
 VARIABLE = "PERDURE_RETENTION_DAYS"
 DEFAULT_DAYS = 365
@@ -162,7 +162,7 @@ class LocalServer:
         """Leave the server and wait until it has ended; returns at once when another process uses it."""
         self.leave()
         deadline = time.monotonic() + 2 * GRACE_SECONDS
-        while is_locked(self.folder / "server.lock") and not self._has_users() and time.monotonic() < deadline:
+        while is_locked(self.folder / "server.lock") and not has_users(self.folder) and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
 
     async def __aenter__(self) -> Self:
@@ -185,15 +185,6 @@ class LocalServer:
                 f"The data folder {str(self.folder)!r} can't be made ({error.strerror}). Expected a folder that you "
                 "may write to: name one with --data-dir or PERDURE_HOME."
             ) from error
-
-    def _has_users(self) -> bool:
-        """Return whether other users share the lock; the guard, which holds it alone while it ends the server, is
-        none.
-        """
-        probe = FileLock(self.folder / "users.lock")
-        shared = probe.try_acquire("shared")
-        probe.release()
-        return shared and is_locked(self.folder / "users.lock")
 
     async def _running_state(self) -> ServerState | None:
         state = await running_server(self.folder)

@@ -169,6 +169,14 @@ def use_running() -> str | None:
     return state.address if state else None
 
 
+def has_users(folder: Path) -> bool:
+    """Return whether somebody uses the server; its guard, which holds the lock alone while it ends it, is nobody."""
+    probe = FileLock(folder / "users.lock")
+    is_shared = probe.try_acquire("shared")
+    probe.release()
+    return is_shared and is_locked(folder / "users.lock")
+
+
 def is_running(folder: Path) -> bool:
     """Return whether the folder's server runs."""
     return (folder / "server.lock").exists() and is_locked(folder / "server.lock")

@@ -41,6 +41,19 @@ async def test_a_copy_of_a_running_server_is_put_back(tmp_path: Path, embedded: 
         assert [each.id async for each in client.list_workflows("WorkflowType = 'Later'")] == []
 
 
+async def test_a_server_that_is_about_to_end_is_waited_for(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "folder", tmp_path / "copy.db"
+    async with LocalServer(folder):
+        back_up(folder, copy)
+        with pytest.raises(ConfigurationError, match="is in use"):
+            put_back(folder, copy)
+    for _ in range(3):
+        server = LocalServer(folder)
+        await server.start()
+        server.leave()
+        assert put_back(folder, copy) is not None
+
+
 def test_what_can_not_be_copied(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="expected the folder of an embedded server"):
         back_up(tmp_path, tmp_path / "copy")
