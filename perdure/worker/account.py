@@ -20,6 +20,7 @@ from ..payloads.storage import VARIABLE
 from ..protocol.inventory import WorkerAccount
 from ..protocol.names import WORKER_ACCOUNT, own_queue
 from ..vouching import vouch_keys
+from .ending import bound_end
 
 
 @asynccontextmanager
@@ -28,13 +29,14 @@ async def telling(worker: Worker, settings: Mapping[str, Any], tools: Sequence[s
     client = worker.client
     queue = own_queue(worker.task_queue, worker.config().get("identity") or client.identity)
     account = _account(settings, tools, client)
-    async with Worker(
+    answering = Worker(
         plain_client(client),
         task_queue=queue,
         activities=[_answer(account)],
         max_concurrent_activity_task_polls=1,
         max_concurrent_activities=2,
-    ):
+    )
+    async with bound_end(answering):
         yield
 
 

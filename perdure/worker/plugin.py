@@ -54,6 +54,7 @@ from ..workflows.session.session import Session
 from ..workflows.tool_limit import ToolLimit
 from .account import telling
 from .brakes import BrakeInterceptor, BrakeWatch
+from .ending import bound_end
 from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 from .metrics import measure, meter_of, queue_measured
@@ -78,7 +79,7 @@ async def giving_permits(worker: Worker, rates: Mapping[str, float]) -> AsyncIte
     """
     async with AsyncExitStack() as stack:
         for name, rate in rates.items():
-            await stack.enter_async_context(_giver(worker, rate_queue(worker.task_queue, name), rate))
+            await stack.enter_async_context(bound_end(_giver(worker, rate_queue(worker.task_queue, name), rate)))
         yield
 
 
@@ -108,7 +109,7 @@ async def polling_tool_queues(worker: Worker, toolbox: ToolBox, activities: Tool
                 max_concurrent_activity_task_polls=min(most, POLLS),
                 **options,
             )
-            await stack.enter_async_context(limited)
+            await stack.enter_async_context(bound_end(limited))
         yield
 
 
@@ -314,6 +315,7 @@ class PerdurePlugin(SimplePlugin):
         return cast(WorkerConfig, {**config, **ours})
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
+        bound_end(worker)
         held, permits = self.workflows_held.watch_while(worker), giving_permits(worker, self.rates)
         account = telling(worker, self.settings, self.toolbox.names)
         limited = polling_tool_queues(worker, self.toolbox, self.activities_of_runs.tools)

@@ -57,7 +57,7 @@ class Asks:
     @workflow.run
     async def run(self) -> str:
         return await workflow.execute_local_activity(
-            ask, start_to_close_timeout=timedelta(seconds=10), retry_policy=RetryPolicy(maximum_attempts=2)
+            ask, start_to_close_timeout=timedelta(minutes=5), retry_policy=RetryPolicy(maximum_attempts=2)
         )
 
 

@@ -1,0 +1,42 @@
+"""The end of a worker whose core does not end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from perdure.worker import create_worker
+from perdure.worker.ending import bound_end
+
+
+async def test_a_core_that_never_ends_is_left(caplog: pytest.LogCaptureFixture) -> None:
+    bridge = SimpleNamespace(finalize_shutdown=asyncio.Event().wait)
+    worker: Any = SimpleNamespace(task_queue="books", _bridge_worker=bridge)
+    assert bound_end(cast(Worker, worker), 0.1) is worker
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        await bridge.finalize_shutdown()
+    assert time.monotonic() - began < 5
+    assert "The worker on the task queue 'books' is left" in caplog.text
+
+
+async def test_each_worker_has_the_bound(client: Client, task_queue: str) -> None:
+    """The SDK still calls what `bound_end` replaces, and ends as it does without."""
+    async with create_worker(client, task_queue=task_queue) as worker:
+        await asyncio.sleep(0.1)
+        bridge: Any = worker._bridge_worker
+        finalize, ended = bridge.finalize_shutdown, []
+        assert finalize.__module__ == "perdure.worker.ending"
+
+        async def noted() -> None:
+            await finalize()
+            ended.append(worker)
+
+        bridge.finalize_shutdown = noted
+    assert ended == [worker]
