@@ -211,6 +211,9 @@ async def _scene(folder: Path) -> AsyncIterator[_Scene]:
         config.workflow_execution_retention_ttl.FromTimedelta(timedelta(minutes=1))
         request = UpdateNamespaceRequest(namespace="default", config=config)
         await server.client.workflow_service.update_namespace(request)
+        # A run that closes before the server has read this again is kept for as long as the namespace said before.
+        await server.kill()
+        server.client = await server.start()
         with ScriptedModel(repeats) as model:
             scene = _Scene(server, nursery, model, folder)
             for _ in range(2):
