@@ -78,15 +78,11 @@ class Chain:
 
     async def at_current(self, do: Callable[[WorkflowHandle[Any, Any]], Awaitable[Done]]) -> Done:
         """Do it with the link that the run is at, which may change meanwhile. Raises what `do` raises."""
-        run_id = await self.known_run_id()
-        while True:
-            try:
-                return await do(self.handle(run_id))
-            except RPCError as error:
-                # The link has closed, or is too old for the server to keep it; the run may be further by now.
-                if error.status is not RPCStatusCode.NOT_FOUND or (now := await self.describe()).run_id == run_id:
-                    raise
-            run_id = now.run_id
+
+        async def current() -> str:
+            return (await self.describe()).run_id
+
+        return await _with_link(await self.known_run_id(), current, lambda run_id: do(self.handle(run_id)))
 
     async def origin(self) -> str:
         """Return the run id of the first link, which the namespace may not keep any more."""
@@ -113,14 +109,7 @@ class Chain:
 
         Raises what `read` raises.
         """
-        run_id = await self._first_kept()
-        while True:
-            try:
-                return await read(run_id)
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND or (now := await self._first_kept()) == run_id:
-                    raise
-            run_id = now
+        return await _with_link(await self._first_kept(), self._first_kept, read)
 
     async def _first_kept(self) -> str:
         last = (await self.describe()).run_id
@@ -182,6 +171,18 @@ class Chain:
                 raise
             return False
         return True
+
+
+async def _with_link(run_id: str, look: Callable[[], Awaitable[str]], do: Callable[[str], Awaitable[Done]]) -> Done:
+    """Do it with that link or, where it is not found, with the one that takes its place by now. Raises as `do`."""
+    while True:
+        try:
+            return await do(run_id)
+        except RPCError as error:
+            # The link has closed, or is too old for the server to keep it; the run may be further by now.
+            if error.status is not RPCStatusCode.NOT_FOUND or (now := await look()) == run_id:
+                raise
+        run_id = now
 
 
 def read_links(client: Client, workflow_id: str) -> AsyncIterator[RecordedLink]:
