@@ -1,17 +1,13 @@
-"""perdure as a Temporal plugin, with the permits of a worker's rates and the imports that a first run needs."""
+"""perdure as a Temporal plugin, with the permits of a worker's rates and the queues of its limited tools."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
-import os
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -27,7 +23,6 @@ from ..activities.inventory import checked_limits, checked_rates, permit
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import ToolActivities, has_dynamic
-from ..agents import Agent
 from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
 from ..guardrails import Compactor, Guardrails
@@ -36,9 +31,8 @@ from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
 from ..protocol.names import tool_queue
 from ..protocol.run import rate_queue
-from ..providers.clients import close_clients, tls_context
-from ..providers.prices import Prices, PriceSource, load_list
-from ..providers.registry import provider_for
+from ..providers.clients import close_clients
+from ..providers.prices import Prices, PriceSource
 from ..settings.agent_file import is_cloud
 from ..tools.dispatch import ToolBox
 from ..tools.kind import ToolKind
@@ -55,6 +49,7 @@ from ..workflows.tool_limit import ToolLimit
 from .account import telling
 from .brakes import BrakeInterceptor, BrakeWatch
 from .ending import bound_end
+from .first_imports import import_providers, warming_up
 from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 from .metrics import measure, meter_of, queue_measured
@@ -76,7 +71,11 @@ async def giving_permits(worker: Worker, rates: Mapping[str, float]) -> AsyncIte
     """While the block runs, poll a rate queue for each rate; Temporal gives no more out than the rate allows.
 
     All workers of a task queue share its rate queues. Each poll tells the server the rate: the last one told holds.
+    What the paced providers need is imported first. The first call imports it otherwise, which takes a second or two of
+    a busy machine, and all calls that have got a permit meanwhile are made at once after it.
     """
+    if paced := {name.partition("/")[0] for name in rates}:
+        await asyncio.to_thread(import_providers, sorted(paced))
     async with AsyncExitStack() as stack:
         for name, rate in rates.items():
             await stack.enter_async_context(bound_end(_giver(worker, rate_queue(worker.task_queue, name), rate)))
@@ -118,53 +117,6 @@ def _without_plugins(client: Client) -> Client:
     config = client.config()
     config["plugins"] = []
     return Client(**config)
-
-
-DELAY_SECONDS = 0.2
-"""A worker that has a run by then, such as that of `perdure run`, imports what that run needs and nothing else."""
-SDKS = {
-    "openai": ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
-    "anthropic": ("ANTHROPIC_API_KEY",),
-}
-"""By module, the variables that make its use likely."""
-
-logger = logging.getLogger(__name__)
-
-
-@asynccontextmanager
-async def warming_up() -> AsyncIterator[None]:
-    """While the block runs, import in a thread what is likely to be needed; the first run then takes a third."""
-    task = asyncio.create_task(_warm_up())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-async def _warm_up() -> None:
-    await asyncio.sleep(DELAY_SECONDS)
-    if likely_sdks() and not any(module in sys.modules for module in SDKS):
-        await asyncio.to_thread(import_likely)
-
-
-def import_likely() -> None:
-    """Import the SDKs that are likely to be used, and what their first call imports. Failures are left to that call."""
-    try:
-        for module in likely_sdks():
-            import_module(module)
-            provider_for(Agent(), provider=module, api_type="chat")  # perdure's own part
-        tls_context()
-        load_list()
-        # The first use of a network library imports its part for asyncio.
-        import_module("anyio").run(asyncio.sleep, 0)
-    except Exception as error:
-        logger.debug("what the first run needs can't be imported before it: %s", error)
-
-
-def likely_sdks() -> list[str]:
-    """Those whose key is set; without one, a worker that waits keeps the 33 MB that an SDK takes."""
-    return [module for module, keys in SDKS.items() if any(map(os.environ.get, keys))]
 
 
 WORKER_DEFAULTS: dict[str, Any] = {

@@ -45,8 +45,8 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.tools.threads import Watchdog
 from perdure.worker import create_worker
 from perdure.worker.brakes import BrakeWatch
+from perdure.worker.first_imports import _warm_up, import_likely
 from perdure.worker.memory import WorkflowMemory
-from perdure.worker.plugin import _warm_up, import_likely
 from perdure.worker.slots import ActivitySlots, _wake
 from perdure.workflows.approvals import OpenApproval
 

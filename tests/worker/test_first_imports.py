@@ -7,17 +7,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.worker.plugin import likely_sdks
+from perdure.worker.first_imports import likely_sdks
 
 WORKER = """
 import asyncio, importlib, json, os, sys, uuid
 import perdure
+from perdure.activities.pollers import ACTIVITIES, somebody_polls
 from perdure.client import connect, start_run
+from perdure.protocol.run import rate_queue
 from perdure.worker import create_worker
 
 address, endpoint, wait = sys.argv[1:]
@@ -31,11 +34,15 @@ async def main():
     model = {"id": "m", "connection": {"kind": "anonymous", "endpoint": endpoint}}
     tool = {"name": "look", "kind": "function", "parameters": [{"name": "what", "kind": "string"}]}
     agent = perdure.load_dict({"name": "first", "model": model, "tools": [tool]})
-    async with create_worker(client, task_queue=queue, tools=[look]):
-        while wait and "anyio._backends._asyncio" not in sys.modules:
-            await asyncio.sleep(0.02)
-        if wait:
+    rates = {"openai": 100.0} if wait == "for permits" else None
+    async with create_worker(client, task_queue=queue, tools=[look], model_rate=rates):
+        if wait == "for imports":
+            while "anyio._backends._asyncio" not in sys.modules:
+                await asyncio.sleep(0.02)
             await asyncio.to_thread(importlib.import_module, "anyio._backends._asyncio")  # waits for its end
+        if wait == "for permits":
+            while not await somebody_polls(client, rate_queue(queue, "openai"), ACTIVITIES):
+                await asyncio.sleep(0.02)
         before = set(sys.modules)
         run = await start_run(client, agent, messages=[perdure.Message.user("Go on.")], task_queue=queue)
         await run.result()
@@ -47,11 +54,14 @@ os._exit(0)  # the interpreter's own shutdown may crash in the Temporal SDK
 """
 
 
-def first_run(address: str, model: ScriptedModel, *, wait: bool) -> tuple[list[str], bool]:
+Wait = Literal["", "for imports", "for permits"]
+
+
+def first_run(address: str, model: ScriptedModel, *, wait: Wait, has_key: bool) -> tuple[list[str], bool]:
     """What the first run of a new worker imports, and whether the worker has imported another provider's SDK."""
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-    environment |= {"OPENAI_API_KEY": "a-key-that-opens-nothing"} if wait else {}
-    command = [sys.executable, "-c", WORKER, address, model.openai_endpoint, "wait" if wait else ""]
+    environment |= {"OPENAI_API_KEY": "a-key-that-opens-nothing"} if has_key else {}
+    command = [sys.executable, "-c", WORKER, address, model.openai_endpoint, wait]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
     late, other = done.stdout.splitlines()[-1].rsplit(" ", 1)
     return json.loads(late), other == "True"
@@ -59,13 +69,20 @@ def first_run(address: str, model: ScriptedModel, *, wait: bool) -> tuple[list[s
 
 async def test_the_first_run_imports_nothing(address: str, scripted: Callable[[Script], ScriptedModel]) -> None:
     model = scripted([asks(call("look", what="this")), says("done")])
-    assert first_run(address, model, wait=True) == ([], False)
+    assert first_run(address, model, wait="for imports", has_key=True) == ([], False)
+
+
+async def test_a_worker_that_gives_permits_has_imported_what_the_calls_need(
+    address: str, scripted: Callable[[Script], ScriptedModel]
+) -> None:
+    model = scripted([asks(call("look", what="this")), says("done")])
+    assert first_run(address, model, wait="for permits", has_key=False) == ([], False)
 
 
 async def test_a_worker_that_has_a_run_at_once_imports_what_that_needs(
     address: str, scripted: Callable[[Script], ScriptedModel]
 ) -> None:
-    late, other = first_run(address, scripted([says("done")]), wait=False)
+    late, other = first_run(address, scripted([says("done")]), wait="", has_key=False)
     assert "openai" in late
     assert not other
 

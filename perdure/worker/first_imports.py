@@ -1,0 +1,70 @@
+"""Imports what a worker's first model calls need, before they need it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+
+from ..agents import Agent
+from ..providers.clients import tls_context
+from ..providers.prices import load_list
+from ..providers.registry import provider_for
+
+logger = logging.getLogger(__name__)
+
+DELAY_SECONDS = 0.2
+"""A worker that has a run by then, such as that of `perdure run`, imports what that run needs and nothing else."""
+SDKS = {
+    "openai": ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+}
+"""By module, the variables that make its use likely."""
+
+
+@asynccontextmanager
+async def warming_up() -> AsyncIterator[None]:
+    """While the block runs, import in a thread what is likely to be needed; the first run then takes a third."""
+    task = asyncio.create_task(_warm_up())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _warm_up() -> None:
+    await asyncio.sleep(DELAY_SECONDS)
+    if likely_sdks() and not any(module in sys.modules for module in SDKS):
+        await asyncio.to_thread(import_likely)
+
+
+def import_likely() -> None:
+    """Import the SDKs that are likely to be used, and what their first call imports. Failures are left to that call."""
+    import_providers(likely_sdks())
+
+
+def import_providers(keys: Sequence[str]) -> None:
+    """Import what the first call of each of these providers imports. Failures are left to that call."""
+    try:
+        for key in keys:
+            provider = provider_for(Agent(), provider=key, api_type="chat")  # perdure's own part
+            if sdk := getattr(provider, "sdk", None):
+                import_module(sdk.module)
+        tls_context()
+        load_list()
+        # The first use of a network library imports its part for asyncio.
+        import_module("anyio").run(asyncio.sleep, 0)
+    except Exception as error:
+        logger.debug("what the first run needs can't be imported before it: %s", error)
+
+
+def likely_sdks() -> list[str]:
+    """Those whose key is set, by the name of the provider too; without one, a worker that waits keeps the 33 MB that an
+    SDK takes.
+    """
+    return [module for module, keys in SDKS.items() if any(map(os.environ.get, keys))]
