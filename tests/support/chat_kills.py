@@ -178,10 +178,12 @@ async def chats_over_kills(
     visits: int,
     pauses: tuple[float, float],
     kills: int | None = None,
+    requests: int = 0,
 ) -> tuple[int, dict[str, int]]:
     """Hold so many chats, each with its own text and one run; return the requests, and how often what was killed.
 
-    Where `kills` is given, there are just so many, and chats go on until they have been.
+    Where `kills` is given, there are just so many, and chats go on until they have been. They go on until there have
+    been `requests`, too: how many a chat takes is chance.
     """
     with ScriptedModel(reply) as model:
         agent = folder / "clerk.prompty"
@@ -195,7 +197,7 @@ async def chats_over_kills(
 
         async def play() -> None:
             nonlocal begun
-            while begun < chats or sum(ground.kills.values()) < (kills or 0):
+            while begun < chats or pages.requests < requests or sum(ground.kills.values()) < (kills or 0):
                 begun += 1
                 await pages.play(begun)
 
