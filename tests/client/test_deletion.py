@@ -116,7 +116,6 @@ async def drawing(stage: Stage, agent: Agent, mark: str, **more: Any) -> RunHand
     return await stage.start(agent, [Message.user(f"{mark} {noise(mark, 1000)}")], **more)
 
 
-@pytest.mark.filterwarnings("ignore:Cannot find activity to cancel")
 @pytest.mark.parametrize("count", [3, pytest.param(300, marks=[pytest.mark.trial, pytest.mark.timeout(900)])])
 async def test_nothing_of_a_tenant_is_left(
     database: tuple[Path, Client],

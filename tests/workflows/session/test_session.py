@@ -319,7 +319,6 @@ async def test_a_cancelled_session_cancels_its_run(session: SessionStage) -> Non
     assert await session.conversation() == ["s: You are helpful.", "u: hold", "a: ", "t: through"]
 
 
-@pytest.mark.filterwarnings("ignore:Cannot find activity to cancel:UserWarning")  # the SDK's, of local activities
 async def test_a_worker_that_remembers_nothing(session: SessionStage) -> None:
     async with session.worker(max_cached_workflows=0, conversation_cache_bytes=0):
         await session.start()
