@@ -6,8 +6,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import import_module
 
 from ..agents import Agent
@@ -50,17 +51,24 @@ def import_likely() -> None:
 
 def import_providers(keys: Sequence[str]) -> None:
     """Import what the first call of each of these providers imports. Failures are left to that call."""
-    try:
-        for key in keys:
-            provider = provider_for(Agent(), provider=key, api_type="chat")  # perdure's own part
-            if sdk := getattr(provider, "sdk", None):
-                import_module(sdk.module)
-        tls_context()
-        load_list()
-        # The first use of a network library imports its part for asyncio.
-        import_module("anyio").run(asyncio.sleep, 0)
-    except Exception as error:
-        logger.debug("what the first run needs can't be imported before it: %s", error)
+    providers = (partial(_import_provider, key) for key in keys)
+    steps: list[Callable[[], object]] = [*providers, tls_context, load_list, _import_network]
+    for load in steps:
+        try:
+            load()
+        except Exception as error:
+            logger.debug("what the first run needs can't be imported before it: %s", error)
+
+
+def _import_network() -> None:
+    """Use a network library for the first time, which imports its part for asyncio."""
+    import_module("anyio").run(asyncio.sleep, 0)
+
+
+def _import_provider(key: str) -> None:
+    provider = provider_for(Agent(), provider=key, api_type="chat")  # perdure's own part
+    if sdk := getattr(provider, "sdk", None):
+        import_module(sdk.module)
 
 
 def likely_sdks() -> list[str]:

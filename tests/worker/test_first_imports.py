@@ -87,6 +87,15 @@ async def test_a_worker_that_has_a_run_at_once_imports_what_that_needs(
     assert not other
 
 
+def test_a_provider_that_cannot_be_imported_keeps_no_other_from_it() -> None:
+    script = (
+        "import sys; from perdure.worker.first_imports import import_providers; "
+        "import_providers(['absent', 'openai']); print('openai' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["True"]
+
+
 @pytest.mark.parametrize(
     ("keys", "likely"),
     [
