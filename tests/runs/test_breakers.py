@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
-from itertools import chain, repeat
+from itertools import count
 
 import pytest
 from fastapi import FastAPI, Response
@@ -12,7 +13,7 @@ from fastapi import FastAPI, Response
 from perdure.breakers import REFUSALS
 from perdure.client import RunHandle
 from perdure.protocol.outcome import HeldUp
-from perdure.testing import ScriptedModel, ScriptedReply, asks, says
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
@@ -20,15 +21,23 @@ from ..support.openapi_service import served
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-RUNS, REFUSED = 6, 6
-DOWN = ScriptedReply(status=503)
+RUNS = 6
 
 
 async def test_runs_wait_together_until_the_provider_answers(
     stage: Stage, scripted: Callable[[Script], ScriptedModel]
 ) -> None:
-    answers = chain([DOWN] * REFUSED, repeat(says("done")))
-    model = scripted(lambda request: next(answers))
+    asked, all_have_asked, is_seen = count(1), threading.Barrier(RUNS), threading.Event()
+
+    def provider(request: ScriptedRequest) -> ScriptedReply:
+        """Refuses the first call of each run, and answers no other before somebody has seen that runs wait."""
+        if next(asked) <= RUNS:
+            all_have_asked.wait(60)
+            return ScriptedReply(status=503)
+        is_seen.wait(60)
+        return says("done")
+
+    model = scripted(provider)
     async with stage.worker():
         runs = [await stage.start(scripted_agent(model), max_llm_retries=3) for _ in range(RUNS)]
 
@@ -36,8 +45,9 @@ async def test_runs_wait_together_until_the_provider_answers(
             return [told for run in runs if (told := (await run.status()).held_up) and "calls wait" in told.why]
 
         assert (await wait_for(held_up))[0].kind in ("overloaded", "server")
+        is_seen.set()
         assert {result.output for result in await asyncio.gather(*map(_result, runs))} == {"done"}
-    assert len(model.requests) == REFUSED + RUNS
+    assert len(model.requests) == 2 * RUNS
 
 
 async def _result(run: RunHandle) -> object:
