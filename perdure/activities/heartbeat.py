@@ -127,7 +127,7 @@ class Readers:
             namespace=client.namespace, task_queue=readers_queue(task_queue), task_queue_type=ACTIVITIES
         )
         try:
-            description = await client.workflow_service.describe_task_queue(request, timeout=LOOK_TIMEOUT)
+            description = await client.workflow_service.describe_task_queue(request, retry=False, timeout=LOOK_TIMEOUT)
         except RPCError as error:
             self._complain(error)
             return

@@ -72,7 +72,7 @@ async def pollers(client: Client, task_queue: str, kind: TaskQueueType.ValueType
     """Return who has polled the queue of late. Raises `RPCError`."""
     queue = TaskQueue(name=task_queue)
     request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=queue, task_queue_type=kind)
-    return (await client.workflow_service.describe_task_queue(request)).pollers
+    return (await client.workflow_service.describe_task_queue(request, retry=True)).pollers
 
 
 _CAUSE = "RESOURCE_EXHAUSTED_CAUSE_"

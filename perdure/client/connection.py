@@ -156,7 +156,7 @@ async def set_up_namespace(client: Client) -> Registration:
     """
     try:
         listed = await client.operator_service.list_search_attributes(
-            ListSearchAttributesRequest(namespace=client.namespace)
+            ListSearchAttributesRequest(namespace=client.namespace), retry=True
         )
         found = Registration()
         for key in search_attributes.ALL:
@@ -168,7 +168,7 @@ async def set_up_namespace(client: Client) -> Registration:
             else:
                 found.mismatched[key.name] = type_name(type)
         if found.added:
-            await client.operator_service.add_search_attributes(_request(client, found.added))
+            await client.operator_service.add_search_attributes(_request(client, found.added), retry=True)
     except RPCError as error:
         if error.status not in _REFUSALS:
             raise
@@ -187,7 +187,7 @@ async def register_search_attributes(client: Client) -> bool:
     """
     try:
         await client.operator_service.add_search_attributes(
-            _request(client, [key.name for key in search_attributes.ALL])
+            _request(client, [key.name for key in search_attributes.ALL]), retry=True
         )
     except RPCError as error:
         if error.status in _REFUSALS:
@@ -280,7 +280,7 @@ async def _ahead(client: Client, clock: Callable[[], float]) -> float:
     identity = f"clock-{uuid.uuid4()}"
     poll = PollWorkflowTaskQueueRequest(namespace=client.namespace, task_queue=_QUEUE, identity=identity)
     before = clock()
-    polling = asyncio.ensure_future(client.workflow_service.poll_workflow_task_queue(poll, timeout=_POLL))
+    polling = asyncio.ensure_future(client.workflow_service.poll_workflow_task_queue(poll, retry=False, timeout=_POLL))
     try:
         while not polling.done():
             if polled := await _last_poll(client, identity):
@@ -300,7 +300,8 @@ async def _last_poll(client: Client, identity: str) -> float | None:
     described = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=_QUEUE, task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
-        )
+        ),
+        retry=True,
     )
     found = [each.last_access_time for each in described.pollers if each.identity == identity]
     return found[0].ToNanoseconds() / 1e9 if found else None

@@ -262,7 +262,7 @@ class Deletions:
         key = ExecutionKey(workflow_id=id, run_id=run_id)
         request = DeleteWorkflowExecutionRequest(namespace=self._client.namespace, workflow_execution=key)
         try:
-            await self._client.workflow_service.delete_workflow_execution(request)
+            await self._client.workflow_service.delete_workflow_execution(request, retry=True)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise

@@ -126,7 +126,7 @@ class QueueGauges:
                 task_queue_type=kind,
                 report_stats=True,
             )
-            stats = (await self._client.workflow_service.describe_task_queue(request)).stats
+            stats = (await self._client.workflow_service.describe_task_queue(request, retry=True)).stats
             about = {**self._about, "task_type": name}
             self._backlog.set(stats.approximate_backlog_count, about)
             self._backlog_age.set(stats.approximate_backlog_age.ToTimedelta().total_seconds(), about)
@@ -151,7 +151,7 @@ class QueueGauges:
             execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
             maximum_page_size=50,
         )
-        page = await self._client.workflow_service.get_workflow_execution_history_reverse(request)
+        page = await self._client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
         for event in page.history.events:
             if event.event_type == EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
                 return event.event_time.ToNanoseconds() / NANOSECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,10 +62,11 @@ async def send_signal(client: Client, run_id: str, name: str, *payloads: Payload
         namespace=client.namespace,
         workflow_execution=WorkflowExecution(workflow_id=run_id),
         signal_name=name,
+        request_id=str(uuid.uuid4()),
         input=Payloads(payloads=payloads),
     )
     request.header.fields["stranger"].CopyFrom(payloads[0])
-    await client.workflow_service.signal_workflow_execution(request)
+    await client.workflow_service.signal_workflow_execution(request, retry=True)
 
 
 async def send_update(client: Client, run_id: str, name: str, payload: Payload) -> str:
@@ -78,7 +80,7 @@ async def send_update(client: Client, run_id: str, name: str, payload: Payload) 
             input=Input(name=name, args=Payloads(payloads=[payload])),
         ),
     )
-    response = await client.workflow_service.update_workflow_execution(request)
+    response = await client.workflow_service.update_workflow_execution(request, retry=True)
     return response.outcome.failure.message
 
 

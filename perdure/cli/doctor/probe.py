@@ -128,7 +128,7 @@ def _slow(per_task: float, timer: float) -> Iterator[Finding]:
 async def _round_trip(client: Client) -> float:
     begun = time.monotonic()
     for _ in range(3):
-        await client.workflow_service.get_system_info(GetSystemInfoRequest())
+        await client.workflow_service.get_system_info(GetSystemInfoRequest(), retry=False)
     return (time.monotonic() - begun) / 3
 
 
@@ -172,7 +172,7 @@ async def _backlog(client: Client, queue: str, tasks: int) -> None:
         namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=ACTIVITIES, report_stats=True
     )
     for _ in range(BACKLOG_LOOKS):
-        described = await client.workflow_service.describe_task_queue(request)
+        described = await client.workflow_service.describe_task_queue(request, retry=True)
         if described.stats.approximate_backlog_count >= tasks:
             return
         await asyncio.sleep(0.1)
@@ -180,7 +180,7 @@ async def _backlog(client: Client, queue: str, tasks: int) -> None:
 
 async def _visibility(client: Client) -> Sequence[Finding]:
     request = CountWorkflowExecutionsRequest(namespace=client.namespace, query="ExecutionStatus = 'Running'")
-    asked = (client.workflow_service.count_workflow_executions(request) for _ in range(BURST))
+    asked = (client.workflow_service.count_workflow_executions(request, retry=False) for _ in range(BURST))
     answers = await asyncio.gather(*asked, return_exceptions=True)
     refused = [
         each for each in answers if isinstance(each, RPCError) and each.status is RPCStatusCode.RESOURCE_EXHAUSTED

@@ -89,7 +89,7 @@ async def queue_states(client: Client, queues: Iterable[str], limit: int, now: f
 async def _find_workers(client: Client, state: QueueState, now: float) -> None:
     queue = TaskQueue(name=state.name)
     request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=queue, task_queue_type=WORKFLOWS)
-    described = await client.workflow_service.describe_task_queue(request)
+    described = await client.workflow_service.describe_task_queue(request, retry=True)
     current = described.versioning_info.current_deployment_version
     state.current = Version(current.deployment_name, current.build_id) if current.build_id else None
     state.workers = [
@@ -288,7 +288,7 @@ async def _last_failure(client: Client, run: WorkflowExecution) -> str:
         execution=Execution(workflow_id=run.id, run_id=run.run_id),
         maximum_page_size=10,
     )
-    answer = await client.workflow_service.get_workflow_execution_history_reverse(request)
+    answer = await client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
     for event in answer.history.events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             return one_line(event.workflow_task_failed_event_attributes.failure.message, 200)

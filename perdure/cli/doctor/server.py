@@ -57,10 +57,10 @@ def wrong_clock(whose: str, ahead: float) -> Finding:
 
 async def _version(client: Client) -> str:
     try:
-        return (await client.workflow_service.get_cluster_info(GetClusterInfoRequest())).server_version
+        return (await client.workflow_service.get_cluster_info(GetClusterInfoRequest(), retry=True)).server_version
     except RPCError:
         # In a cluster with authorization, only an administrator may ask that.
-        return (await client.workflow_service.get_system_info(GetSystemInfoRequest())).server_version
+        return (await client.workflow_service.get_system_info(GetSystemInfoRequest(), retry=True)).server_version
 
 
 def _of_version(version: str) -> Iterator[Finding]:
@@ -80,7 +80,7 @@ async def retention_hours(client: Client) -> float | None:
     """Return how long the namespace keeps closed runs; None where there is no such namespace. Raises `RPCError`."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
     try:
-        described = await client.workflow_service.describe_namespace(request)
+        described = await client.workflow_service.describe_namespace(request, retry=True)
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             return None
@@ -104,7 +104,7 @@ def short_retention(namespace: str, hours: float) -> Iterator[Finding]:
 async def _of_attributes(client: Client) -> list[Finding]:
     try:
         listed = await client.operator_service.list_search_attributes(
-            ListSearchAttributesRequest(namespace=client.namespace)
+            ListSearchAttributesRequest(namespace=client.namespace), retry=True
         )
     except RPCError:
         return [

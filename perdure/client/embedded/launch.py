@@ -95,7 +95,7 @@ async def serves(folder: Path, address: str) -> bool:
 async def has_database(client: Client, database: Path) -> bool:
     """Return whether it is this database that the client's server has: both know the cluster's id."""
     try:
-        info = await client.workflow_service.get_cluster_info(GetClusterInfoRequest())
+        info = await client.workflow_service.get_cluster_info(GetClusterInfoRequest(), retry=True)
     except RPCError:
         return False
     return bool(info.cluster_id) and info.cluster_id.encode() in _cluster_records(database)

@@ -30,7 +30,9 @@ async def keep_closed_runs(client: Client) -> None:
     """Let the namespace keep runs for so long once they have closed. Raises `ConfigurationError` for a bad setting."""
     config = NamespaceConfig()
     config.workflow_execution_retention_ttl.FromTimedelta(timedelta(days=retention_days()))
-    await client.workflow_service.update_namespace(UpdateNamespaceRequest(namespace=client.namespace, config=config))
+    await client.workflow_service.update_namespace(
+        UpdateNamespaceRequest(namespace=client.namespace, config=config), retry=True
+    )
 
 
 def retention_days() -> int:
@@ -44,7 +46,7 @@ def retention_days() -> int:
 async def days_kept(client: Client) -> float:
     """Return how many days the namespace keeps a run once it has closed. Raises `RPCError` when it does not say."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
-    description = await client.workflow_service.describe_namespace(request)
+    description = await client.workflow_service.describe_namespace(request, retry=True)
     return description.config.workflow_execution_retention_ttl.ToTimedelta() / timedelta(days=1)
 
 

@@ -277,7 +277,7 @@ async def show_presence(chain: Chain, link: RecordedLink) -> None:
 async def poll_as_reader(client: Client, task_queue: str, run: str) -> None:
     """Poll once for what never comes. Raises `RPCError`."""
     poll = PollActivityTaskQueueRequest(namespace=client.namespace, task_queue=readers_queue(task_queue), identity=run)
-    await client.workflow_service.poll_activity_task_queue(poll, timeout=timedelta(seconds=POLL_SECONDS))
+    await client.workflow_service.poll_activity_task_queue(poll, retry=False, timeout=timedelta(seconds=POLL_SECONDS))
 
 
 class Doorbell:

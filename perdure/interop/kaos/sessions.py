@@ -181,7 +181,8 @@ async def stored_session(client: Client, id: str) -> Stored | None:
     memo = await described.memo()
     link = WorkflowExecution(workflow_id=id, run_id=described.run_id)
     latest = await client.workflow_service.get_workflow_execution_history_reverse(
-        GetWorkflowExecutionHistoryReverseRequest(namespace=client.namespace, execution=link, maximum_page_size=1)
+        GetWorkflowExecutionHistoryReverseRequest(namespace=client.namespace, execution=link, maximum_page_size=1),
+        retry=True,
     )
     updated = latest.history.events[0].event_time.ToDatetime(UTC) if latest.history.events else described.start_time
     return Stored(
