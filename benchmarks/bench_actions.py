@@ -111,7 +111,8 @@ class Server:
         name = f"bench{uuid.uuid4().hex[:8]}"  # The metric has no hyphens.
         client = await Client.connect(self.address)
         await client.workflow_service.register_namespace(
-            RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=Duration(seconds=86400))
+            RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=Duration(seconds=86400)),
+            retry=True,
         )
         while True:
             try:

@@ -14,10 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.activities.pollers import pollers, quota_of
 
-from ..support.dev_server import server_in_memory
-
-SHORT_CONNECTIONS = ('frontend.keepAliveMaxConnectionAge="1s"', 'frontend.keepAliveMaxConnectionAgeGrace="1s"')
-"""Every server closes old connections, as a rule after five minutes, and what is asked just then is lost."""
+from ..support.dev_server import SHORT_CONNECTIONS, server_in_memory
 
 
 def refused(cause: ResourceExhaustedCause.ValueType, status: RPCStatusCode) -> RPCError:

@@ -15,7 +15,7 @@ from ..support.command_line import Cli
 async def test_setup_adds_the_rest_and_fails(bare: Client, cli: Cli) -> None:
     request = AddSearchAttributesRequest(namespace=bare.namespace)
     request.search_attributes["PerdureCost"] = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
-    await bare.operator_service.add_search_attributes(request)
+    await bare.operator_service.add_search_attributes(request, retry=True)
     finished = await cli("--namespace", bare.namespace, "setup", "--json")
     assert finished.code == 1
     told = json.loads(finished.stdout)

@@ -25,12 +25,12 @@ async def bare(client: Client) -> Client:
     name = f"bare-{uuid4()}"
     request = RegisterNamespaceRequest(namespace=name)
     request.workflow_execution_retention_period.FromTimedelta(timedelta(days=1))
-    await client.workflow_service.register_namespace(request)
+    await client.workflow_service.register_namespace(request, retry=True)
     bare = await Client.connect(client.service_client.config.target_host, namespace=name)
 
     async def knows_none() -> bool:
         request = ListSearchAttributesRequest(namespace=name)
-        return not (await bare.operator_service.list_search_attributes(request)).custom_attributes
+        return not (await bare.operator_service.list_search_attributes(request, retry=True)).custom_attributes
 
     await wait_for(knows_none)
     return bare
@@ -50,7 +50,7 @@ async def test_an_attribute_of_another_type_is_told_and_the_rest_is_added(bare: 
     request = AddSearchAttributesRequest(namespace=bare.namespace)
     request.search_attributes["PerdureCost"] = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
     request.search_attributes["PerdureAgent"] = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
-    await bare.operator_service.add_search_attributes(request)
+    await bare.operator_service.add_search_attributes(request, retry=True)
     rest = [name for name in NAMES if name not in ("PerdureCost", "PerdureAgent")]
     expected = Registration(existing=["PerdureAgent"], added=rest, mismatched={"PerdureCost": "Keyword"})
     assert await set_up_namespace(bare) == expected

@@ -83,14 +83,16 @@ async def test_a_namespace_that_does_not_know_the_attributes(stage: Stage, scrip
     name = stage.task_queue
     request = RegisterNamespaceRequest(namespace=name)
     request.workflow_execution_retention_period.FromTimedelta(timedelta(days=1))
-    await stage.client.workflow_service.register_namespace(request)
+    await stage.client.workflow_service.register_namespace(request, retry=True)
     address = stage.client.service_client.config.target_host
 
     async def connect() -> Client:
         return await Client.connect(address, namespace=name, data_converter=stage.client.data_converter)
 
     async def knows_none() -> bool:
-        listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace=name))
+        listed = await client.operator_service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=name), retry=True
+        )
         return not listed.custom_attributes
 
     client = await connect()
@@ -105,5 +107,7 @@ async def test_a_namespace_that_does_not_know_the_attributes(stage: Stage, scrip
     assert await upserts(client, run) == 0
     await elsewhere.replay()
     assert await register_search_attributes(client)
-    listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace=name))
+    listed = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=name), retry=True
+    )
     assert {key.name for key in ALL} <= set(listed.custom_attributes)

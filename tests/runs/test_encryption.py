@@ -226,7 +226,7 @@ async def texts_of(client: Client, ids: list[str]) -> AsyncIterator[str]:
         while True:
             request = GetWorkflowExecutionHistoryRequest(namespace=client.namespace, next_page_token=token)
             request.execution.workflow_id = id
-            response = await client.workflow_service.get_workflow_execution_history(request)
+            response = await client.workflow_service.get_workflow_execution_history(request, retry=True)
             for text in texts_in(response):
                 yield text
             if not (token := response.next_page_token):
@@ -236,7 +236,7 @@ async def texts_of(client: Client, ids: list[str]) -> AsyncIterator[str]:
             yield text
         query = f"WorkflowId = '{id}'"
         listing = ListWorkflowExecutionsRequest(namespace=client.namespace, query=query)
-        for text in texts_in(await client.workflow_service.list_workflow_executions(listing)):
+        for text in texts_in(await client.workflow_service.list_workflow_executions(listing, retry=True)):
             yield text
 
 

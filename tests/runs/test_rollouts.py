@@ -68,7 +68,7 @@ class Rollout:
             namespace="default",
             deployment_version=WorkerDeploymentVersion(deployment_name=NAME, build_id=version),
         )
-        described = await self.stage.client.workflow_service.describe_worker_deployment_version(request)
+        described = await self.stage.client.workflow_service.describe_worker_deployment_version(request, retry=True)
         drained = VersionDrainageStatus.VERSION_DRAINAGE_STATUS_DRAINED
         return described.worker_deployment_version_info.drainage_info.status == drained
 

@@ -25,6 +25,8 @@ from perdure.protocol import search_attributes
 
 ONE_PARTITION = ("matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1")
 """Dynamic configuration: with the default of four, a server spends a quarter of its time on partitions."""
+SHORT_CONNECTIONS = ('frontend.keepAliveMaxConnectionAge="1s"', 'frontend.keepAliveMaxConnectionAgeGrace="1s"')
+"""Every server closes old connections, as a rule after five minutes, and what is asked just then is lost."""
 
 
 @asynccontextmanager

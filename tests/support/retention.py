@@ -18,7 +18,7 @@ async def remove_link(client: Client, workflow_id: str, run_id: str | None = Non
     """Remove that link, or the latest one; a server takes half a minute."""
     execution = WorkflowExecution(workflow_id=workflow_id, run_id=run_id or "")
     request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
-    await client.workflow_service.delete_workflow_execution(request)
+    await client.workflow_service.delete_workflow_execution(request, retry=True)
 
     async def is_gone() -> bool:
         try:

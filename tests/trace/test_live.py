@@ -126,7 +126,8 @@ async def test_a_run_that_was_reset_keeps_its_trace(traced: TracedStage) -> None
                     reason="tested",
                     request_id="tested",
                     workflow_task_finish_event_id=tasks[-2],
-                )
+                ),
+                retry=True,
             )
             again = get_run(traced.client, run.id)
             await again.result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from temporalio.client import Client
 
 from perdure.errors import ConfigurationError
 from perdure.worker import create_worker
-from perdure.worker.health import serving_health
+from perdure.worker.health import serving_health, why_unwell
 
-from ..support.dev_server import DevServer, free_port
+from ..support.dev_server import SHORT_CONNECTIONS, DevServer, free_port, server_in_memory
 from ..support.waiting import wait_for
 
 
@@ -48,6 +49,19 @@ async def test_a_worker_is_ready_while_it_works_and_its_server_answers(tmp_path:
             assert (await asked(port, "/health/ready"))[1]["why"] == "the worker starts or ends"
         with pytest.raises(OSError, match="onnect"):
             await asked(port, "/health/live")
+
+
+async def test_a_server_that_closes_old_connections_is_well() -> None:
+    async with server_in_memory(*SHORT_CONNECTIONS) as server:
+        end = time.monotonic() + 6
+
+        async def ask() -> set[str]:
+            said = set()
+            while time.monotonic() < end:
+                said.add(await why_unwell(server.client.service_client))
+            return said
+
+        assert set().union(*await asyncio.gather(*(ask() for _ in range(10)))) == {""}
 
 
 async def test_a_port_that_is_taken_is_an_error(client: Client) -> None:

@@ -107,7 +107,7 @@ async def forgetful(client: Client, agent: Agent) -> AsyncIterator[Talk]:
     name = f"forgetful-{uuid4()}"
     request = RegisterNamespaceRequest(namespace=name)
     request.workflow_execution_retention_period.FromTimedelta(timedelta(seconds=1))
-    await client.workflow_service.register_namespace(request)
+    await client.workflow_service.register_namespace(request, retry=True)
     there = await connect(client.service_client.config.target_host, namespace=name)
     talk = Talk(there, agent, f"test-{uuid4()}")
     await wait_for(lambda: _is_known(there))
@@ -210,7 +210,7 @@ async def _scene(folder: Path) -> AsyncIterator[_Scene]:
         config = NamespaceConfig()
         config.workflow_execution_retention_ttl.FromTimedelta(timedelta(minutes=1))
         request = UpdateNamespaceRequest(namespace="default", config=config)
-        await server.client.workflow_service.update_namespace(request)
+        await server.client.workflow_service.update_namespace(request, retry=True)
         # A run that closes before the server has read this again is kept for as long as the namespace said before.
         await server.kill()
         server.client = await server.start()

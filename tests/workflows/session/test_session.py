@@ -361,7 +361,8 @@ async def reset(session: SessionStage, before_turn: int) -> None:
             reason="a test",
             request_id=str(uuid.uuid4()),
             workflow_task_finish_event_id=tasks[-1],
-        )
+        ),
+        retry=True,
     )
 
 
