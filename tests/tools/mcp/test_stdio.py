@@ -199,10 +199,16 @@ async def test_a_server_that_does_not_come_up(options: dict[str, Any], why: str)
 async def test_what_a_server_says_is_bounded_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "perdure.tools.mcp")
     code = "import sys; sys.stderr.write(('x' * 9000 + '\\n') * 1000); sys.stderr.flush(); sys.stdin.read()"
-    tools = Tools(on_stdio(options={"args": ["-c", code], "discoveryTimeout": 1}))
-    with pytest.raises(ToolOfferError):
-        await tools.ask()
+    tools = Tools(on_stdio(options={"args": ["-c", code]}))
+    asking = asyncio.create_task(tools.ask())
+
+    async def is_bounded() -> bool:
+        return "says too much" in caplog.text
+
+    await wait_for(is_bounded)
     await tools.kind.close()
+    with pytest.raises(ToolOfferError):
+        await asking
     assert len(caplog.records) == 301
     assert max(len(record.getMessage()) for record in caplog.records) < 2100
     assert "says too much" in caplog.text
