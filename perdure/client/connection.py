@@ -19,16 +19,16 @@ from temporalio.api.enums.v1 import (
     PendingActivityState,
     PendingWorkflowTaskState,
     TaskQueueKind,
-    TaskQueueType,
 )
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, PollWorkflowTaskQueueRequest
+from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.envconfig import ClientConfig
 from temporalio.service import GrpcCompression, RPCError, RPCStatusCode
 
+from ..activities.pollers import pollers
 from ..errors import ConfigurationError
 from ..payloads.converter import converter_from_environment
 from ..protocol import search_attributes
@@ -297,11 +297,6 @@ async def _ahead(client: Client, clock: Callable[[], float]) -> float:
 
 async def _last_poll(client: Client, identity: str) -> float | None:
     """Return when it has polled, by the server's clock; None before that is known."""
-    described = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace, task_queue=_QUEUE, task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
-        ),
-        retry=True,
-    )
-    found = [each.last_access_time for each in described.pollers if each.identity == identity]
+    polled = await pollers(client, _QUEUE.name)
+    found = [each.last_access_time for each in polled if each.identity == identity]
     return found[0].ToNanoseconds() / 1e9 if found else None
