@@ -159,6 +159,7 @@ async def test_many_are_paused_and_go_on_over_a_restart_of_everything() -> None:
 
 
 @pytest.mark.trial
+@pytest.mark.timeout(600)
 async def test_a_thousand_are_paused_within_five_seconds() -> None:
     figures = await measure(1_000)
     assert figures.last_call_seconds < 5
