@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from hashlib import blake2b
+from typing import Annotated, Any
 
 import typer
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from ..agents import Agent
 from ..client import RunHandle
@@ -17,6 +22,7 @@ from ..history.chain import Chain
 from . import shared_options as options
 from .agent_file import load_agent, read_given
 from .command import execute, use_command_class
+from .console import say
 from .filters import ManyCommand
 from .many import Act, act_on_many, selection_of
 from .problems import UsageProblem
@@ -26,6 +32,9 @@ from .run_options import CommandWithRunOptions, chosen_fields, run_options
 from .server_connection import ServerConnection
 from .start import CodeSources, RunRequest, StartArguments, consent_to, hooks_of, load_code, memo_for, shared_queue
 from .user_code import UserCode
+
+ONCE = WorkflowIDReusePolicy.REJECT_DUPLICATE
+_OPEN = ("running", "waiting_for_approval", "held")
 
 
 class ForkCommand(ManyCommand, CommandWithRunOptions):
@@ -37,13 +46,16 @@ class ForkCommand(ManyCommand, CommandWithRunOptions):
 @use_command_class(ForkCommand)
 def fork(
     context: typer.Context,
-    at: Annotated[
-        int,
-        typer.Option(
-            "--at", metavar="N", help="The fork begins before this iteration, from 1; -1 is the last one, and so on."
-        ),
-    ],
     id: options.RunIdOrFilters = None,
+    at: Annotated[
+        int | None,
+        typer.Option(
+            "--at",
+            metavar="N",
+            help="The fork begins before this iteration, from 1; -1 is the last one, and so on; default: where a "
+            "closed run ended, or before the current iteration of an open one.",
+        ),
+    ] = None,
     steer: Annotated[str | None, typer.Option(metavar="TEXT", help="What to say to the agent first.")] = None,
     model: options.OtherModel = None,
     agent: options.OtherAgent = None,
@@ -60,6 +72,9 @@ def fork(
     task_queue: Annotated[
         str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue; default: that of the run.")
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="With filters: fork runs that the same command has forked before, too.")
+    ] = False,
     yes: options.Yes = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -69,6 +84,7 @@ def fork(
     """Start a new run with the conversation of another one, as it stood before an iteration.
 
     With filters, each run that they find is forked; tools are those of the workers then, and nothing is followed.
+    The same command forks no run twice, unless --again is given.
     Nothing is repeated: what the run has done until then is done, and the fork knows it. The run may be open or
     closed, and is left as it is. Tools come from where `perdure resume` takes them, or from --tools.
     """
@@ -77,9 +93,18 @@ def fork(
     if not selection.is_one:
         _require_none(tools, guardrails, compactor, credentials, inputs, inputs_json, new_id, task_queue)
         changed = chosen_fields(context)
+        key = secrets.token_hex(8) if again else _digest([at, steer, model, agent, changed])
 
         async def start(run: RunHandle) -> None:
-            await run.fork(await iteration_at(run, at), steer=steer, model=model, agent=revised, options=changed)
+            if run.id.endswith(f"-fork-{key}"):
+                say(f"{run.id} is a fork that this command has made")
+                return
+            fork_id = f"{run.id}-fork-{key}"
+            changes: dict[str, Any] = {"steer": steer, "model": model, "agent": revised, "options": changed}
+            try:
+                await run.fork(await iteration_at(run, at), id=fork_id, id_reuse_policy=ONCE, **changes)
+            except WorkflowAlreadyStartedError:
+                say(f"{run.id} is already forked, as {fork_id}: --again forks it once more")
 
         act = Act("fork", "Fork", "Forked", start, is_for="all", is_final=True)
         execute(act_on_many(act, selection, yes=yes, as_json=as_json))
@@ -108,7 +133,13 @@ def _require_none(*options: object) -> None:
 
 
 async def _begin(
-    request: RunRequest, server: ServerConnection, *, at: int, steer: str | None, model: str | None, agent: Agent | None
+    request: RunRequest,
+    server: ServerConnection,
+    *,
+    at: int | None,
+    steer: str | None,
+    model: str | None,
+    agent: Agent | None,
 ) -> StartArguments:
     run_id = request.agent_or_text
     if run_id.endswith(".jsonl"):
@@ -117,7 +148,7 @@ async def _begin(
             f"{command_line('rerun', run_id)}"
         )
     handle = await find_run(server, run_id)
-    run_id, at = handle.id, await iteration_at(handle, at)
+    run_id, before = handle.id, await iteration_at(handle, at)
     recorded = await read_recorded(server.client, run_id)
     memo = memo_for(recorded, request.sources)
     if agent is not None:
@@ -129,7 +160,7 @@ async def _begin(
     code = request.sources.load() if request.sources else load_code(memo)
     fields = run_options({**request.fields, **hooks_of(code)}).model_dump(exclude_unset=True)
     try:
-        fork = await fork_of(Chain(server.client, run_id), at, Changes(steer, model, agent, fields, given))
+        fork = await fork_of(Chain(server.client, run_id), before, Changes(steer, model, agent, fields, given))
     except ValueError as error:
         raise UsageProblem(f"--{error}") from error
     queue = shared_queue(fork.task_queue, run_id)
@@ -141,9 +172,19 @@ async def _begin(
     return StartArguments(fork.agent, fork.inputs, fork.messages, fork.options, code, memo, queue, fork.start)
 
 
-async def iteration_at(run: RunHandle, at: int) -> int:
-    """Return the iteration that `--at` means; a negative one counts from the end."""
-    return at if at >= 0 else max((await run.status()).iteration + 1 + at, 1)
+def _digest(values: list[Any]) -> str:
+    """Return what two commands share exactly when they change the same things."""
+    return blake2b(json.dumps(values, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
+
+
+async def iteration_at(run: RunHandle, at: int | None) -> int:
+    """Return the iteration that `--at` means: a negative one counts from the end, and None is where the run stands."""
+    if at is not None and at >= 0:
+        return at
+    status = await run.status()
+    if at is None:
+        at = -1 if status.status in _OPEN else 0
+    return max(status.iteration + 1 + at, 1)
 
 
 def _require_tools(fork: Fork, code: UserCode, run_id: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from typing import TypeVar as PlainTypeVar
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError, RPCStatusCode
 from typing_extensions import TypeVar
 
@@ -39,7 +40,7 @@ from .reading.log import RunLog
 from .reading.results import complete_messages, complete_result, error_of_end, run_not_found, whole_result
 from .reading.status import StatusReader
 from .reading.watch import Patience, watch
-from .starting import start_workflow
+from .starting import StartOptions, start_workflow
 from .updates import GoOnRequest, send_decision
 
 if TYPE_CHECKING:
@@ -300,6 +301,7 @@ class RunHandle(Controls, Generic[T]):
         options: RunOptions | Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
         id: str | None = None,
+        id_reuse_policy: WorkflowIDReusePolicy | None = None,
     ) -> RunHandle[T]:
         """Start a new run with the conversation as it stood before iteration `at` (from 1), repeating nothing.
 
@@ -319,7 +321,7 @@ class RunHandle(Controls, Generic[T]):
             self._client,
             fork.agent,
             fork.inputs,
-            fork.start,
+            StartOptions(**{**fork.start, "id_reuse_policy": id_reuse_policy}),
             task_queue=fork.task_queue,
             id=id,
             options=fork.options,

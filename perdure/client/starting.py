@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import sys
+from base64 import b32encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -207,9 +208,9 @@ async def start_request(
 
 
 def readable_id(name: str) -> str:
-    """Return a new, random run id that begins with the agent's name."""
+    """Return a new run id that begins with the agent's name, and that nobody guesses: 128 bits of it are random."""
     readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
-    return f"{readable}-{secrets.token_hex(4)}"
+    return f"{readable}-{b32encode(secrets.token_bytes(16)).decode().rstrip('=').lower()}"
 
 
 def _start_from_less(messages: Sequence[Message]) -> str:

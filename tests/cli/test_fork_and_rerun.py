@@ -62,6 +62,9 @@ def test_export_fork_and_rerun(command: Command, tmp_path: Path) -> None:
     assert "look_up_age" not in forked[2]
     assert f"a fork of run {run_id}, before its iteration 2" in command("status", fork)[1]
 
+    at_the_end = command("fork", run_id, "--steer", "And Bob?", "--id", f"{run_id}-end")
+    assert at_the_end[:2] == (0, "And Bob?.\n")
+    assert "before its iteration 3" in command("status", f"{run_id}-end")[1]
     refused = command("fork", str(file), "--at", "2")
     assert refused[0] == 2
     assert (

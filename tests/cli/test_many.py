@@ -64,6 +64,22 @@ async def test_each_that_fails_is_reported(cli: Cli, client: Client, agent: str)
     assert all("expected an iteration" in each["error"] for each in report["failed"]), report
 
 
+async def test_the_same_command_forks_no_run_twice(cli: Cli, client: Client, agent: str) -> None:
+    arguments = ("fork", "--only-agent", agent, "--steer", "Go on.", "--yes", "--json")
+    for runs in (MANY, 2 * MANY):
+        fork = await cli(*arguments)
+        assert (fork.code, json.loads(fork.stdout)["count"]) == (0, runs), fork.stderr
+        await wait_for(lambda: _are(client, agent, 2 * MANY))
+    assert fork.stderr.count("is already forked, as") == MANY
+    assert fork.stderr.count("is a fork that this command has made") == MANY
+    assert (await cli(*arguments, "--again")).code == 0
+    await wait_for(lambda: _are(client, agent, 4 * MANY))
+
+
+async def _are(client: Client, agent: str, runs: int) -> bool:
+    return (await client.count_workflows(Filters(agent=agent).query())).count == runs
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
