@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
@@ -323,18 +324,6 @@ def _documents(agents: Mapping[str, Agent]) -> JsonObject:
     return {path: _document(agent) for path, agent in agents.items()}
 
 
-def with_other_model(agent: Agent, provider: str | None, id: str) -> Agent:
-    """Return a copy that uses another model: of the same provider, if that is None, or of another one.
-
-    Another provider's connection is the one that its environment variables give.
-    """
-    model = agent.model or Model()
-    change: dict[str, Any] = {"id": id}
-    if provider is not None and provider != model.provider_key:
-        change |= {"provider": provider, "connection": None, "api_type": "chat"}
-    return agent.model_copy(update={"model": model.model_copy(update=change)})
-
-
 RecordedAgent = Annotated[Agent, PlainSerializer(_document)]
 """An agent as people read it in the Temporal UI: without absent fields."""
 RecordedModel = Annotated[Model, PlainSerializer(_model_document)]
@@ -349,11 +338,12 @@ BUILT_IN_PROVIDERS = ("anthropic", "azure", "foundry", "openai")
 
 
 def split_model(name: str) -> tuple[str | None, str]:
-    """Return the provider and the id in `PROVIDER/ID`.
+    """Return the provider and the id in `PROVIDER/ID` or `PROVIDER:ID`.
 
-    A name with a `/` whose beginning is no provider is an id, such as `meta-llama/Llama-3.3-70B`: its provider is None,
-    as is that of a name without one. Never raises.
+    A name whose beginning is not a provider is an id, such as `meta-llama/Llama-3.3-70B` or `qwen3:8b`: its provider is
+    None, as is that of a name without one. Never raises.
     """
-    provider, slash, id = name.partition("/")
-    is_provider = slash and (provider in BUILT_IN_PROVIDERS or entry_points(group=PROVIDERS_GROUP, name=provider))
-    return (provider, id) if is_provider else (None, name)
+    provider, id = (*re.split("[:/]", name, maxsplit=1), "")[:2]
+    if provider == name or not (provider in BUILT_IN_PROVIDERS or entry_points(group=PROVIDERS_GROUP, name=provider)):
+        return None, name
+    return provider, id

@@ -17,6 +17,7 @@ from ..agents import Agent
 from ..commands import command_line, shell_word
 from ..errors import PromptyWarning
 from ..media import described_content
+from ..model_choice import AS_WRITTEN, ModelChoice
 from ..prompty.check.check import Problem, check
 from ..prompty.load import load
 from ..text import did_you_mean
@@ -29,26 +30,36 @@ if TYPE_CHECKING:  # Only --scripted needs what tests need.
     from ..testing import Script, ScriptedModel
 
 
-def load_agent(path: Path) -> Agent:
-    """Load the agent in the file. Raises `UsageProblem` when there is no such file, `LoadError` when it is invalid."""
+def load_agent(path: Path, choice: ModelChoice = AS_WRITTEN) -> Agent:
+    """Load the agent in the file, with that model.
+
+    Raises `UsageProblem` when there is no such file, `LoadError` when it is invalid.
+    """
     require_file(path)
     with warnings.catch_warnings():
         # `check` lists them, with their lines.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", PromptyWarning)
-        return load(path, defer_environment=True)
+        return load(path, defer_environment=True, choice=choice)
 
 
 def load_checked(
-    path: Path, functions: Collection[str] = (), *, has_model: bool = True, elsewhere: bool = False, quiet: bool = False
+    path: Path,
+    functions: Collection[str] = (),
+    *,
+    choice: ModelChoice = AS_WRITTEN,
+    has_model: bool = True,
+    elsewhere: bool = False,
+    quiet: bool = False,
 ) -> Agent:
-    """Load the agent in the file, and say all that would keep it from running or looks wrong.
+    """Load the agent in the file, with that model, and say all that would keep it from running or looks wrong.
 
     `further_checks` explains the arguments; without a model, nothing that looks wrong with it is said. When `quiet`,
     only errors are said. Raises what `load_agent` does, and `Failure` when the file has an error.
     """
-    agent = load_agent(path)
-    problems = check(path, also=further_checks(functions, has_model=has_model, elsewhere=elsewhere))
+    agent = load_agent(path, choice)
+    further = further_checks(functions, has_model=has_model, elsewhere=elsewhere)
+    problems = check(path, also=further, choice=choice)
     if not has_model:
         # Its key need not be there, for example.
         problems = [each for each in problems if each.severity == "error" or not each.field.startswith("model.")]

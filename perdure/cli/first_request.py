@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..agents import Agent
 from ..declared_tools import ToolPolicy
 from ..prompty.prepare import prepare
 from ..providers.registry import to_request
@@ -15,14 +16,13 @@ from ..tools.declaration import completed_declaration
 from ..tools.dispatch import ToolBox
 from ..tools.inventory import with_policy
 from ..tools.kind import Asking
-from .agent_file import load_agent, read_inputs
+from .agent_file import read_inputs
 
 
 def first_request(
-    agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
+    agent: Agent, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
 ) -> dict[str, Any]:
     """Return the keyword arguments of a run's first model call, as the provider's SDK gets them."""
-    agent = load_agent(agent_file)
     found = [
         completed_declaration(tool, functions[tool.name]) if tool.name in functions else tool
         for tool in agent.tools or ()
@@ -32,10 +32,9 @@ def first_request(
 
 
 def tool_specs(
-    agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
+    agent: Agent, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
 ) -> list[dict[str, Any]]:
     """Return how calls of each tool are executed, as far as file, function and kind say: others are not asked."""
-    agent = load_agent(agent_file)
     asking = Asking(agent, read_inputs(agent, pairs, inputs_json))
     found = asyncio.run(ToolBox(functions).inventory(asking, may_ask=False))
     known = {spec.name for spec in found.tools}

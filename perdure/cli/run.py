@@ -16,6 +16,7 @@ from ..client import RunHandle
 from ..client.runs import start_run
 from ..client.starting import readable_id
 from ..commands import command_line
+from ..model_choice import model_choice
 from ..options import RunOptions
 from ..settings.agent_file import with_on_failure
 from . import shared_options as options
@@ -49,6 +50,9 @@ def run(
         str | None,
         typer.Option("--continue", metavar="ID", help="Go on where this run ended, with what is said next."),
     ] = None,
+    model: options.OtherModel = None,
+    provider: options.Provider = None,
+    endpoint: options.Endpoint = None,
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
@@ -97,6 +101,7 @@ def run(
         detach=detach,
         as_json=as_json,
         quiet=quiet,
+        choice=model_choice(model, provider, endpoint),
         yes=yes,
     )
     execute(perform(request, _from_file(request) or partial(_after, request)))

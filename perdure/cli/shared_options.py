@@ -54,6 +54,12 @@ OtherModel = Annotated[
     str | None,
     typer.Option("--model", metavar="ID", help="Another model: its id, or PROVIDER/ID for another provider."),
 ]
+Provider = Annotated[
+    str | None, typer.Option("--provider", metavar="NAME", help="Another provider: anthropic, azure, foundry, openai.")
+]
+Endpoint = Annotated[
+    str | None, typer.Option("--endpoint", metavar="URL", help="Another address of the model; OpenAI's form: with /v1.")
+]
 OtherAgent = Annotated[
     Path | None,
     typer.Option("--agent", metavar="AGENT.prompty", help="A file whose agent takes the place of the recorded."),

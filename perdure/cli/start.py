@@ -15,6 +15,7 @@ from ..client.starting import StartOptions, start_arguments
 from ..commands import shell_word
 from ..errors import RunError
 from ..messages import Message
+from ..model_choice import AS_WRITTEN, ModelChoice, with_other_model
 from ..options import RunOptions
 from .agent_file import load_checked, read_inputs
 from .consent import require_consent
@@ -88,6 +89,8 @@ class RunRequest:
     quiet: bool
     served: StartOptions | None = None
     """For whom the run is, and how urgent."""
+    choice: ModelChoice = AS_WRITTEN
+    """The model to use in the place of the agent's."""
     yes: bool = False
     """Whether nothing is asked about what a recorded run would use."""
 
@@ -120,7 +123,12 @@ def _load(request: RunRequest, code: UserCode) -> Agent:
     has_model = not (request.sources.scripted or request.sources.mock)
     elsewhere = not code and has_model and (request.detach or environment_names_a_server())
     return load_checked(
-        Path(request.agent_or_text), code.tools, has_model=has_model, elsewhere=elsewhere, quiet=request.quiet
+        Path(request.agent_or_text),
+        code.tools,
+        choice=request.choice,
+        has_model=has_model,
+        elsewhere=elsewhere,
+        quiet=request.quiet,
     )
 
 
@@ -138,10 +146,11 @@ async def begin_after(server: ServerConnection, handle: RunHandle, request: RunR
             f'perdure steer {shell_word(handle.id)} "…"'
         )
     memo = memo_for(recorded, sources)
-    await consent_to(server, request, recorded, recorded.input.agent, memo)
+    agent = with_other_model(recorded.input.agent, request.choice)
+    await consent_to(server, request, recorded, agent, memo)
     code = sources.load() if sources else load_code(memo)
     return StartArguments(
-        agent=recorded.input.agent,
+        agent=agent,
         inputs=recorded.input.inputs,
         messages=[*await _conversation_of(handle), Message.user(request.agent_or_text)],
         options=run_options({**request.fields, **hooks_of(code)}, base=recorded.input.options),

@@ -11,10 +11,11 @@ import typer
 
 from ..declared_tools import ApprovalPolicy
 from ..errors import LoadError
+from ..model_choice import model_choice
 from ..prompty.check.check import Problem, check
 from ..prompty.load import lock_beside
 from . import shared_options as options
-from .agent_file import require_file, tell
+from .agent_file import load_agent, require_file, tell
 from .console import answer, say
 from .problems import FAILED
 from .surroundings import beyond_limits, declarations_by, further_checks, specification_findings
@@ -28,6 +29,9 @@ def validate(
     ] = False,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
+    model: options.OtherModel = None,
+    provider: options.Provider = None,
+    endpoint: options.Endpoint = None,
     tools: options.Tools = None,
     strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
     as_json: options.AsJson = False,
@@ -40,7 +44,9 @@ def validate(
     require_file(agent_file)
     functions = load_user_code(tools or ()).tools
     compared = [declarations_by(functions)] if tools else []
-    problems = check(agent_file, also=[*further_checks(functions), *compared, specification_findings, beyond_limits])
+    choice = model_choice(model, provider, endpoint)
+    further = [*further_checks(functions), *compared, specification_findings, beyond_limits]
+    problems = check(agent_file, also=further, choice=choice)
     problems += _lock_problems(agent_file)
     request, specs = None, []
     if strict:
@@ -49,8 +55,8 @@ def validate(
     if show_request and not has_error:
         from .first_request import first_request, tool_specs  # brings providers, and all that executes tools
 
-        request = first_request(agent_file, inputs or [], inputs_json, functions)
-        specs = tool_specs(agent_file, inputs or [], inputs_json, functions)
+        request = first_request(agent := load_agent(agent_file, choice), inputs or [], inputs_json, functions)
+        specs = tool_specs(agent, inputs or [], inputs_json, functions)
     if as_json:
         answer({"problems": [_as_dict(problem) for problem in problems], "request": request, "tools": specs})
     else:

@@ -13,7 +13,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..agents import Agent, split_model, with_other_model, with_others
+from ..agents import Agent, with_others
 from ..conversation import batches, total_bytes
 from ..declared_tools import OfferedFunction
 from ..errors import ConfigurationError, InvokerError, RenderError
@@ -21,6 +21,7 @@ from ..history.before import ConversationBefore, conversation_before
 from ..history.chain import Chain
 from ..history.link import RecordedLink, read_input, read_link, read_start
 from ..messages import Message
+from ..model_choice import model_choice, with_other_model
 from ..options import RunOptions
 from ..prompty.prepare import prepare
 from ..protocol.inventory import Inventory
@@ -41,25 +42,8 @@ _PLACES = {"array": [], "thread": [], "object": {}, "integer": 0, "float": 0.0, 
 
 def other_model(name: str) -> OtherModel:
     """Return that model, by its id or as `PROVIDER/ID`. Raises ConfigurationError for a name without an id."""
-    provider, id = require_model_name(valid_text(name))
-    return OtherModel(provider=provider, id=id)
-
-
-def require_model_name(name: str) -> tuple[str | None, str]:
-    """Return the same as `split_model`. Raises ConfigurationError for a name without an id."""
-    provider, id = split_model(name)
-    if not id.strip():
-        raise ConfigurationError(f"model {name!r}: expected an id such as gpt-4o, or PROVIDER/ID")
-    return provider, id
-
-
-def with_model(agent: Agent, name: str) -> Agent:
-    """Return a copy that uses another model: of the same provider by its id, of another one as `PROVIDER/ID`.
-
-    Another provider's connection is the one that its environment variables give. A name with a `/` whose beginning is
-    no provider is an id. Raises ConfigurationError for a name without an id.
-    """
-    return with_other_model(agent, *require_model_name(name))
+    choice = model_choice(valid_text(name))
+    return OtherModel(provider=choice.provider, id=choice.id or "")
 
 
 def agent_to_start(agent: Agent | str | PathLike[str]) -> Agent:
@@ -194,7 +178,7 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
         )
         agent = replaced
     if changes.model is not None:
-        agent = with_model(agent, changes.model)
+        agent = with_other_model(agent, model_choice(changes.model))
     if changes.steer is not None:
         messages = [*messages, Message.user(valid_text(changes.steer))]
     _require_question(chain, at, messages)

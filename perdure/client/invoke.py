@@ -25,6 +25,7 @@ from ..errors import ConfigurationError
 from ..events import RunEvent
 from ..guardrails import Compactor, Guardrails
 from ..messages import Message
+from ..model_choice import ModelChoice, model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
@@ -156,6 +157,9 @@ async def invoke_agent_async(
     tool_kinds: Mapping[str, ToolKind] | None = None,
     approve: Approve | None = None,
     answer: Answer | None = None,
+    model: str | None = None,
+    provider: str | None = None,
+    endpoint: str | None = None,
     **more: Unpack[MoreOptions],
 ) -> Any:
     """Run an agent and return its processed result, as `output_type` if there is one (see `start_run`).
@@ -180,6 +184,7 @@ async def invoke_agent_async(
     say what models cost, `credentials` have the secrets that the agent names (see `create_worker`). `tracer_provider`
     gets the run's spans; without one, the provider that the program has set, or the collector that OpenTelemetry's
     variables name. `resources` are what tools share, and `tool_kinds` further kinds of tools (see `PerdurePlugin`).
+    `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` stand in the place of what the agent's file says.
     `more` are further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
 
     `approve` and `answer`, plain or async, are asked about what waits for a person, in the runs that this one calls
@@ -209,7 +214,7 @@ async def invoke_agent_async(
         compactor=OWN_HOOKS if compactor else None,
         **{"missing_tool_grace": 0.0, **said, **more},  # The only worker is the call's own.
     )
-    agent, functions = _agent_with_tools(path_or_agent, tools or ())
+    agent, functions = _agent_with_tools(path_or_agent, tools or (), model_choice(model, provider, endpoint))
     if tool_kinds:
         agent = with_others(*record_tools(agent, Kinds(tool_kinds)))
     output_type = loaded_from(agent).output_type if output_type is None else output_type
@@ -262,12 +267,14 @@ def _signature_names() -> list[str]:
     return [name for name in inspect.signature(invoke_agent_async).parameters if name != "more"]
 
 
-def _agent_with_tools(path_or_agent: GivenAgent, tools: Tools) -> tuple[Agent, Mapping[str, Callable[..., Any]]]:
+def _agent_with_tools(
+    path_or_agent: GivenAgent, tools: Tools, choice: ModelChoice
+) -> tuple[Agent, Mapping[str, Callable[..., Any]]]:
     """Return the agent with all of these tools, and their functions, its own too.
 
     Those that its file does not declare are offered as well (§9.2).
     """
-    agent = loaded_agent(path_or_agent)
+    agent = loaded_agent(path_or_agent, choice)
     functions = {**loaded_from(agent).functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
     return agent_with_tools(agent, functions), functions
 

@@ -88,6 +88,9 @@ class InvokeOptions(MoreOptions, total=False):
     tool_kinds: Mapping[str, ToolKind] | None
     approve: Approve | None
     answer: Answer | None
+    model: str | None
+    provider: str | None
+    endpoint: str | None
 
 
 class InvokeAgent(Protocol):

@@ -14,6 +14,7 @@ from ..agents import Agent
 from ..argument_types import require
 from ..declared_tools import ApprovalPolicy
 from ..messages import Message
+from ..model_choice import AS_WRITTEN, ModelChoice, with_other_model
 from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.portable import credentials_in, portable
@@ -73,9 +74,11 @@ def new_run(
     )
 
 
-def loaded_agent(agent: Agent | str | PathLike[str]) -> Agent:
-    """The agent, as its file is now. Raises what `load` raises."""
-    return agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
+def loaded_agent(agent: Agent | str | PathLike[str], choice: ModelChoice = AS_WRITTEN) -> Agent:
+    """The agent, as its file is now, with that model. Raises what `load` raises."""
+    if isinstance(agent, Agent):
+        return with_other_model(agent, choice)
+    return load(agent, defer_environment=True, choice=choice)
 
 
 def _needed_by_agents(agents: Sequence[Agent]) -> list[str]:

@@ -13,9 +13,11 @@ from typing_extensions import TypeVar
 from ..agents import Agent, loaded_from
 from ..argument_types import require, require_known
 from ..messages import Message
+from ..model_choice import model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from .handle import RunHandle
+from .run_input import loaded_agent
 from .starting import StartOptions, start_workflow
 
 T = TypeVar("T", default=Any)
@@ -31,6 +33,9 @@ async def start_run(
     options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
     output_type: type[T] | None = None,
+    model: str | None = None,
+    provider: str | None = None,
+    endpoint: str | None = None,
     **start: Unpack[StartOptions],
 ) -> RunHandle[T]:
     """Start a run and return without waiting for it.
@@ -38,7 +43,8 @@ async def start_run(
     The prompt is rendered here (`prepare`) unless `messages` gives the conversation to start from, as for the
     next turn (§14). `id` becomes the workflow id; without one, `readable_id` makes one. The output is read as
     `output_type`: a pydantic model, a dataclass, a TypedDict, or str; it stands in for `outputs` where the agent has
-    none. `start` are the fields of `StartOptions`.
+    none. `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` stand in the place of what the agent's file says,
+    if it says something. `start` are the fields of `StartOptions`.
 
     Raises TypeError for an argument that there is not, or of another type, what `load` and `prepare` raise,
     `InvokerError` for a provider that is not installed here, `LoadError` for an API that no agent can use,
@@ -50,7 +56,8 @@ async def start_run(
     require(agent=agent, inputs=inputs, messages=messages, id=id, task_queue=task_queue)
     require_known("start_run", start, [*inspect.signature(start_run).parameters, *StartOptions.__annotations__])
     client = with_converter(client)
-    if output_type is None and isinstance(agent, Agent):
+    agent = loaded_agent(agent, model_choice(model, provider, endpoint))
+    if output_type is None:
         output_type = loaded_from(agent).output_type
     started = await start_workflow(
         client,

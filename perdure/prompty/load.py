@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..agents import Agent, LoadedAgent
 from ..arguments import Place, json_value
 from ..errors import LoadError, PromptyWarning
+from ..model_choice import AS_WRITTEN, ModelChoice
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..text import did_you_mean
 from ..tool_locks import SUFFIX, LockDocument, read_lock, with_lock
@@ -143,8 +144,9 @@ def load(
     allowed_file_roots: Roots = (),
     defer_environment: bool = False,
     strict: bool = False,
+    choice: ModelChoice = AS_WRITTEN,
 ) -> Agent:
-    """Return the agent of a `.prompty` file.
+    """Return the agent of a `.prompty` file, with the `choice` in the place of its model.
 
     A file of the first format is brought to the present one, with a DeprecationWarning for each change.
     `${file:…}` may read files in the file's own folder and in `allowed_file_roots`. With `defer_environment`,
@@ -156,7 +158,7 @@ def load(
     if not os.path.exists(file):
         raise FileNotFoundError(f"Prompty file not found: {file}")
     written = read_asset(file)
-    agent, found = _agent(written, file.parent, allowed_file_roots, defer_environment)
+    agent, found = _agent(written, file.parent, allowed_file_roots, defer_environment, choice)
     for doubt in _doubts(written, found):
         if strict:
             raise doubt
@@ -223,27 +225,34 @@ class Canonical(NamedTuple):
     """The place that the author knows for a place in `asset`."""
 
 
-def canonical(written: WrittenAsset, references: References) -> Canonical:
-    """Return the asset in canonical form: references resolved, the first format migrated, shorthands expanded.
+def canonical(written: WrittenAsset, references: References, choice: ModelChoice = AS_WRITTEN) -> Canonical:
+    """Return the asset in canonical form: references resolved, the first format migrated, shorthands expanded, the
+    `choice` in the place of its model.
 
     What is wrong with names of Octopus, and what only promptflow understands, goes where the references' faults go.
     """
-    refuse_promptflow(written.data, references.fail)
+    refuse_promptflow(written.data, references.fail, has_other_model=any(choice))
     shorthands, migration = Shorthands(), Migration()
     data = migration.apply(references.resolve(written.data))
     asset = with_octopus_names(shorthands.expand(data), references.fail)
+    if any(choice):
+        asset["model"] = choice.in_place_of(asset.get("model"))
     if written.body:
         asset["instructions"] = written.body
     return Canonical(asset, data, migration.notes, lambda place: migration.written_path(shorthands.written_path(place)))
 
 
 def _agent(
-    written: WrittenAsset, folder: Path | None, roots: Roots, defer_environment: bool
+    written: WrittenAsset,
+    folder: Path | None,
+    roots: Roots,
+    defer_environment: bool,
+    choice: ModelChoice = AS_WRITTEN,
 ) -> tuple[Agent, Canonical]:
     def fail(error: LoadError, place: Place) -> None:
         raise written.locate(error, place) from None
 
-    found = canonical(written, References(folder, root_paths(roots), fail=fail))
+    found = canonical(written, References(folder, root_paths(roots), fail=fail), choice)
     for note in found.notes:
         text = written.locate(LoadError(note.text), note.place)
         warnings.warn(str(text), DeprecationWarning, stacklevel=3)

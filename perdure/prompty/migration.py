@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 
 from ..arguments import Place, dotted_path
 from ..errors import LoadError
-from .shorthands import kind_of
-
-_SCHEMA_KINDS = {"number": "float", "integer": "integer", "boolean": "boolean", "array": "array", "object": "object"}
+from .shorthands import kind_named, kind_of
 
 
 def tool_of(tool: Any) -> Any:
@@ -43,7 +41,7 @@ def _property(schema: Any) -> dict[str, Any]:
     kind = schema.get("type")
     types = kind if isinstance(kind, list) else [kind]
     named = next((each for each in types if isinstance(each, str) and each != "null"), "string")
-    described: dict[str, Any] = {"kind": _SCHEMA_KINDS.get(named, "string")}
+    described: dict[str, Any] = {"kind": kind_named(named) or "string"}
     if "null" in types:
         described["nullable"] = True
     for key, name in (("description", "description"), ("enum", "enumValues"), ("default", "default")):
@@ -61,9 +59,11 @@ _CONNECTION = {
     "azure_endpoint": "endpoint",
     "endpoint": "endpoint",
     "base_url": "endpoint",
+    "api_base": "endpoint",
     "api_key": "apiKey",
     "api_version": "apiVersion",
 }
+_NAMES_OF_MODELS = ("azure_deployment", "deployment", "deployment_name", "model", "name")
 _OPTIONS = {
     "max_tokens": "maxOutputTokens",
     "top_p": "topP",
@@ -73,31 +73,38 @@ _OPTIONS = {
     "temperature": "temperature",
     "seed": "seed",
 }
-_KINDS = {"bool": "boolean", "int": "integer", "str": "string", "list": "array", "dict": "object"}
-_TYPES = frozenset({*_KINDS, "string", "number", "integer", "float", "boolean", "array", "object", "image", "file"})
-_PROPERTY = {"type": "kind", "sample": "default", "is_required": "required"}
-_BESIDE = frozenset({"name", "description", "default", "required", "title", "example", "enum", "enumValues", "items"})
+_AS_WRITTEN = ("name", "description", "default", "required", "title", "example", "items", "properties")
+_PROPERTY = {
+    **{name: name for name in _AS_WRITTEN},
+    **dict.fromkeys(("enum", "enumvalues"), "enumValues"),
+    **dict.fromkeys(("isrequired", "optional", "isoptional"), "required"),
+    "type": "kind",
+    "sample": "default",
+    "ischatinput": "",
+}
+"""What a key of a property means, without capitals and `_`; "" for nothing."""
 _TO_METADATA = ("authors", "tags", "version")
 
 
-def refuse_promptflow(data: Mapping[str, Any], fail: Callable[[LoadError, Place], object]) -> None:
+def refuse_promptflow(
+    data: Mapping[str, Any], fail: Callable[[LoadError, Place], object], *, has_other_model: bool
+) -> None:
     """Tell `fail` of keys that promptflow alone gives a meaning, in its dialect of the first format."""
     model = data.get("model")
     configuration = model.get("configuration") if isinstance(model, Mapping) else None
-    if isinstance(configuration, Mapping) and isinstance(name := configuration.get("connection"), str):
+    name = configuration.get("connection") if isinstance(configuration, Mapping) else None
+    if isinstance(name, str) and not has_other_model:
         text = (
             f"{name!r:.60} is a connection of promptflow, whose store of connections is not known here: write "
-            "azure_endpoint and api_key (`${env:NAME}`), or `model.connection: {kind: reference, name: …}`"
+            "azure_endpoint and api_key (`${env:NAME}`), or `model.connection: {kind: reference, name: …}`, or name "
+            "another model with the run (`--model`)"
         )
         fail(LoadError(text), ("model", "configuration", "connection"))
     inputs = data.get("inputs")
     for name, spec in inputs.items() if isinstance(inputs, Mapping) else ():
-        for key in sorted({"is_chat_history", "is_chat_input"} & (spec.keys() if isinstance(spec, Mapping) else set())):
-            text = f"a key of promptflow, for its chat window: write `{_CHAT[key]}`, and give its value with each run"
-            fail(LoadError(text), ("inputs", name, key))
-
-
-_CHAT = {"is_chat_history": "kind: thread", "is_chat_input": "kind: string"}
+        if isinstance(spec, Mapping) and "is_chat_history" in spec:
+            text = "a key of promptflow, for its chat window: write `kind: thread`, and give its value with each run"
+            fail(LoadError(text), ("inputs", name, "is_chat_history"))
 
 
 class Note(NamedTuple):
@@ -124,7 +131,11 @@ class Migration:
         asset = dict(data)
         if isinstance(asset.get("model"), Mapping):
             asset["model"] = self._model(asset["model"], asset)
-        for key in ("inputs", "outputs"):
+        for key, old in (("inputs", "inputSchema"), ("outputs", "outputSchema")):
+            schema = asset.get(old)
+            if asset.get(key) is None and isinstance(schema, Mapping) and "properties" in schema:
+                asset[key] = asset.pop(old)["properties"]
+                self._move((old, "properties"), (key,))
             asset[key] = self._properties(asset.get(key), key)
         if isinstance(asset.get("sample"), Mapping) and isinstance(asset.get("inputs"), Mapping | list | None):
             asset["inputs"] = self._sample(asset.pop("sample"), asset.get("inputs"))
@@ -164,16 +175,20 @@ class Migration:
         connection: dict[str, Any] = {"kind": "key"}
         for key, value in configuration.items():
             if key == "type" and isinstance(value, str):
-                provider = _PROVIDERS.get(value, value)
+                provider = _PROVIDERS.get(value.lower().replace("-", "_"), value)
                 model.setdefault("provider", provider)
                 self._move((*old, key), ("model", "provider"), f": {provider}" if provider != value else "")
-            elif key in ("azure_deployment", "name"):
+            elif key == "connection" and isinstance(value, str):
+                self._note((*old, key), "is of promptflow's store, and has no effect")
+            elif key in _NAMES_OF_MODELS:
                 model.setdefault("id", value)
                 self._move((*old, key), ("model", "id"))
             else:
                 name = _CONNECTION.get(key, key)
                 connection.setdefault(name, value)
                 self._move((*old, key), ("model", "connection", name))
+        if "type" not in configuration and any(str(key).startswith("azure_") for key in configuration):
+            model.setdefault("provider", "azure")
         written = model.get("connection")
         model["connection"] = {**connection, **(written if isinstance(written, Mapping) else {})}
 
@@ -223,10 +238,16 @@ class Migration:
             return spec
         present: dict[str, Any] = {}
         for key, value in spec.items():
-            name = _PROPERTY.get(key, key)
+            name = _PROPERTY[_spelling(key)]
+            if not name:
+                self._note((*place, key), "has no effect: give the value with each run")
+                continue
             if name != key:
                 self._move((*place, key), (*place, name))
-            present.setdefault(name, _KINDS.get(value, value) if key == "type" else value)
+            if name != "required":
+                present.setdefault(name, _value(name, value, spec))
+            elif isinstance(value, bool):  # A list is that of a schema: of the object's members.
+                present[name] = not value if "optional" in _spelling(key) else value
         return present
 
     def _sample(self, sample: Mapping[str, Any], inputs: Any) -> Any:
@@ -268,10 +289,30 @@ def _maps(values: Mapping[Any, Any]) -> list[tuple[Any, Mapping[str, Any]]]:
 
 def _is_old_property(spec: Any) -> bool:
     """Return whether a map is a property of the first format, as opposed to the default of an object."""
-    if not isinstance(spec, Mapping) or "kind" in spec or not {"type", "sample"} & spec.keys():
+    if not isinstance(spec, Mapping) or "kind" in spec:
         return False
-    has_known_type = isinstance(spec.get("type", "string"), str) and spec.get("type", "string") in _TYPES
-    return has_known_type and spec.keys() <= {*_PROPERTY, *_BESIDE}
+    keys = {_spelling(key): value for key, value in spec.items()}
+    return bool(
+        keys.keys() & {"type", "sample"} and kind_named(keys.get("type", "string")) and keys.keys() <= {*_PROPERTY}
+    )
+
+
+def _spelling(key: Any) -> str:
+    return str(key).lower().replace("_", "")
+
+
+def _value(name: str, value: Any, spec: Mapping[str, Any]) -> Any:
+    """Return the value of a property's key in the present format; what it is made of may be described by a schema."""
+    if name == "kind":
+        return kind_named(value)
+    if name == "items" and _is_schema(value):
+        return _property(value)
+    is_schema = name == "properties" and isinstance(value, Mapping) and all(map(_is_schema, value.values()))
+    return _members({"properties": value, "required": spec.get("required")}) if is_schema else value
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, Mapping) and "kind" not in value and "type" in value
 
 
 def _rename(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

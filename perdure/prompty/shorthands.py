@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from ..agents import DEFAULT_PROVIDER, Agent, split_model
 from ..arguments import Place
-from ..declared_tools import Binding, Connection, CustomTool, Node
+from ..declared_tools import Binding, Connection, CustomTool, Node, PropertyKind
 
 
 def pointer(place: Place) -> str:
@@ -60,7 +60,10 @@ def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
         yield from enumerate(value)
 
 
-PRESENT_NAMES = {"number": "float"}
+_NAMES = {
+    **{"number": "float", "double": "float", "str": "string", "int": "integer", "bool": "boolean"},
+    **{"list": "array", "dict": "object"},
+}
 """A name that files have for a kind → the kind."""
 _KINDS: tuple[tuple[type, str], ...] = (
     (bool, "boolean"),
@@ -74,6 +77,12 @@ _KINDS: tuple[tuple[type, str], ...] = (
 def kind_of(value: Any) -> str:
     """Return the property kind of a plain value (§2.6); "string" for None."""
     return next((kind for python_type, kind in _KINDS if isinstance(value, python_type)), "string")
+
+
+def kind_named(name: Any) -> str | None:
+    """Return the property kind that files mean by a name, such as `List[str]`; None for one that is not a kind's."""
+    found = name.partition("[")[0].strip().lower() if isinstance(name, str) else ""
+    return _NAMES.get(found) or (found if found in get_args(PropertyKind) else None)
 
 
 _KNOWN = frozenset(Agent.file_keys())
@@ -124,10 +133,7 @@ class Shorthands:
             return spec
         expanded = dict(spec)
         kind = expanded.get("kind")
-        if kind is None:
-            expanded["kind"] = kind_of(spec.get("default"))
-        elif isinstance(kind, str):
-            expanded["kind"] = PRESENT_NAMES.get(kind, kind)
+        expanded["kind"] = kind_of(spec.get("default")) if kind is None else kind_named(kind) or kind
         if "items" in spec:
             expanded["items"] = self._property(spec["items"], (*place, "items"))
         for key in ("properties", "oneOf", "anyOf"):
@@ -163,11 +169,22 @@ def _model(value: Any) -> Any:
         provider, id = split_model(value)
         # The text itself, where it is the id: it may be a reference.
         return {"id": value} if provider is None else {"provider": provider, "id": id}
-    if not isinstance(value, Mapping) or value.get("fallback") is None:
+    if not isinstance(value, Mapping):
+        return value
+    value = _with_provider(value)
+    if value.get("fallback") is None:
         return value
     others = value["fallback"]
     listed = others if isinstance(others, list) else [others]
     return {**value, "fallback": [_other_model(_model(other), value) for other in listed]}
+
+
+def _with_provider(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a model whose id is written as `PROVIDER:ID` with both. One with a `/` may be the whole id at a server."""
+    id = model.get("id")
+    provider, rest = split_model(id) if isinstance(id, str) and "/" not in id.partition(":")[0] else (None, "")
+    is_spelt = provider is not None and f"{provider}:{rest}" == id and model.get("provider", provider) == provider
+    return {**model, "provider": provider, "id": rest} if is_spelt else model
 
 
 def _other_model(other: Any, model: Mapping[str, Any]) -> Any:

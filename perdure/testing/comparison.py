@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..agents import Agent
-from ..client.fork import agent_to_start, new_prompt, with_instructions, with_model
+from ..client.fork import agent_to_start, new_prompt, with_instructions
 from ..errors import RunError
 from ..messages import JsonObject, Message, ToolCall, Usage
+from ..model_choice import model_choice, with_other_model
 from ..providers.prices import Prices, PriceSource
 from .against_record import AgainstRecord, Diverged
 from .recording import RecordedReply, Recording
@@ -96,7 +97,7 @@ async def rerun(
         chosen = agent_to_start(agent)
         messages = _new_seed(chosen, recording, {**recording.inputs, **(inputs or {})}, notes)
     if model is not None:
-        chosen = with_model(chosen, model)
+        chosen = with_other_model(chosen, model_choice(model))
     chosen_options = {"max_cost_usd": None, "warn_cost_usd": None, **(options or {})}
     run = AgainstRecord(recording, agent=chosen, messages=messages, options=chosen_options, inputs=inputs)
     run.record.prices = Prices(prices)

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from temporalio import workflow
 
-from ..agents import Agent, Model, with_other_model
+from ..agents import Agent, Model
 from ..errors import RunError
 from ..event_data import EventType, HeldData, HoldReason, LoggedData, SleptData, StatusData, WentOnData
 from ..events import TERMINAL_EVENTS, EventLog, LogEntry
@@ -18,6 +18,7 @@ from ..loop.effects import Cancelled
 from ..loop.limits import ChildEnd, deadline
 from ..loop.state import LoopState
 from ..messages import ModelReply, ToolResult
+from ..model_choice import ModelChoice, with_other_model
 from ..options import cadence_of
 from ..protocol.activities import Freshness, StaleAttempt
 from ..protocol.brakes import RunFacts
@@ -284,7 +285,7 @@ class RunState:
         """Let the run go on that is held. Raises as `Holds.require_possible`."""
         self.holds.let_go_on(go_on)
         if go_on.model is not None:
-            agent = with_other_model(self.input.agent, go_on.model.provider, go_on.model.id)
+            agent = with_other_model(self.input.agent, ModelChoice(go_on.model.id, go_on.model.provider))
             self.input = self.input.model_copy(update={"agent": agent})
             self.other_model, self.loop.fallback = agent.models[0], 0
             self.models[0] = agent.models[0].name

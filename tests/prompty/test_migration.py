@@ -206,10 +206,10 @@ def test_another_role_that_a_value_names_is_told(write: Callable[[str], Path]) -
 
 def test_the_dialect_of_promptflow_is_refused_by_name(write: Callable[[str], Path]) -> None:
     model = "{configuration: {type: azure_openai, azure_deployment: m, connection: my_connection}}"
-    inputs = "{q: {type: string, is_chat_input: true}}"
+    inputs = "{q: {type: string, is_chat_input: true}, h: {type: list, is_chat_history: true}}"
     file = write(f"---\nmodel: {model}\ninputs: {inputs}\n---\nuser:\n{{{{q}}}}\n")
     errors = [problem for problem in check(file) if problem.severity == "error"]
-    assert [error.field for error in errors] == ["model.configuration.connection", "inputs.q.is_chat_input"]
+    assert [error.field for error in errors] == ["model.configuration.connection", "inputs.h.is_chat_history"]
     assert all("of promptflow" in error.message for error in errors)
     with pytest.raises(LoadError, match="'my_connection' is a connection of promptflow"):
         load(file)

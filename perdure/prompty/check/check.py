@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ...arguments import Place, dotted_path
 from ...errors import LoadError
+from ...model_choice import AS_WRITTEN, ModelChoice
 from ..asset_file import WrittenAsset, read_asset
 from ..load import Roots, canonical, root_paths
 from ..references import References, is_unset
@@ -39,12 +40,16 @@ class Problem:
 
 
 def check(
-    path: str | os.PathLike[str], *, allowed_file_roots: Roots = (), also: Iterable[FurtherCheck] = ()
+    path: str | os.PathLike[str],
+    *,
+    allowed_file_roots: Roots = (),
+    also: Iterable[FurtherCheck] = (),
+    choice: ModelChoice = AS_WRITTEN,
 ) -> list[Problem]:
     """Return the problems of the file, in the order of its lines, sums last; [] when there are none.
 
-    `allowed_file_roots` is that of `load`. `also` are checks that know more than the file: what this process or its
-    folder has. Raises FileNotFoundError when there is no such file.
+    `allowed_file_roots` and `choice` are those of `load`. `also` are checks that know more than the file: what this
+    process or its folder has. Raises FileNotFoundError when there is no such file.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
@@ -53,22 +58,24 @@ def check(
         written = read_asset(file)
     except LoadError as error:
         return [Problem(error.line, error.field or "", error.message, "error")]
-    problems = list(_problems(written, file.parent, allowed_file_roots, also))
+    problems = list(_problems(written, file.parent, allowed_file_roots, also, choice))
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.is_last, problem.line or 0))
 
 
-def _problems(written: WrittenAsset, folder: Path, roots: Roots, also: Iterable[FurtherCheck]) -> Iterator[Problem]:
+def _problems(
+    written: WrittenAsset, folder: Path, roots: Roots, also: Iterable[FurtherCheck], choice: ModelChoice
+) -> Iterator[Problem]:
     unresolved: list[Finding] = []
 
     def fail(error: LoadError, place: Place) -> None:
         unresolved.append(Finding(place, error.message))
 
-    found = canonical(written, References(folder, root_paths(roots), fail=fail))
+    found = canonical(written, References(folder, root_paths(roots), fail=fail), choice)
     asset = found.asset
     if not written.has_frontmatter:
         text = "no properties: expected `---`, properties as YAML, `---`, and then the text. All of it is taken as text"
         yield Problem(1, "", text, "warning")
-    if written.data.get("model") is None:
+    if written.data.get("model") is None and not any(choice):
         yield _problem(written, (), warning((), "no `model` is named"))
     for note in found.notes:
         yield replace(_problem(written, note.place, warning(note.place, note.text)), is_first_format=True)
