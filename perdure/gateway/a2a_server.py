@@ -66,6 +66,8 @@ logger = get_logger("perdure.gateway")
 
 ANSWER = "answer"
 """The artifact that has a run's output."""
+VERSIONS = ("1.0", "0.3")
+"""Of the protocol. With the older one among them, a card has its fields in both forms."""
 _STATES = {"COMPLETED": TaskState.TASK_STATE_COMPLETED, "CANCELED": TaskState.TASK_STATE_CANCELED}
 
 
@@ -108,7 +110,9 @@ def card_of(offer: OfferedAgent, url: str, *, is_open: bool) -> AgentCard:
         name=offer.name,
         description=description,
         version=__version__,
-        supported_interfaces=[AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")],
+        supported_interfaces=[
+            AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=version) for version in VERSIONS
+        ],
         capabilities=AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],

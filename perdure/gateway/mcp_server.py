@@ -13,8 +13,10 @@ from typing import Any
 from mcp import types
 from mcp.server import Server
 from mcp.server.context import HandlerResult, ServerRequestContext
+from mcp.server.mcpserver import require_client_extension
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -47,7 +49,6 @@ TOOL_USE = "claudecode/toolUseId"
 """By which Claude Code names one call, in `_meta`."""
 RESULT = "result"
 """The tool that waits for a run."""
-_NOT_FOUND = -32602
 
 
 class _TaskParams(types.RequestParams):
@@ -141,8 +142,11 @@ class _AgentServer:
                 return await self._wait_for(ctx, identity, params.arguments or {})
             if params.name not in self._offers:
                 expected = ", ".join([*self._offers, RESULT])
-                return text_result(f"There is no tool {params.name!r}: expected one of {expected}", is_error=True)
+                message = f"There is no tool {params.name!r}: expected one of {expected}"
+                raise MCPError(types.INVALID_PARAMS, message)
             found = await self._start(ctx, identity, self._offers[params.name], params)
+        except MCPError:
+            raise
         except Exception as error:
             return text_result(str(problem_of_request(error, _request_of(ctx))), is_error=True)
         if knows_tasks(ctx):
@@ -229,6 +233,8 @@ class _AgentServer:
         return {"resultType": "complete"}
 
     async def _task(self, ctx: Context, id: str) -> FoundRun:
+        """Return the run that is the task of that id. Raises `MCPError`."""
+        _require_tasks(ctx, id)
         try:
             return await self._gateway.run(_identity_of(ctx), id)
         except Exception as error:
@@ -247,7 +253,7 @@ def _identity_of(ctx: Context) -> Identity:
 
 def _refusal(ctx: Context, error: Exception) -> MCPError:
     problem = problem_of_request(error, _request_of(ctx))
-    return MCPError(_NOT_FOUND, str(problem), {"kind": problem.kind})
+    return MCPError(types.INVALID_PARAMS, str(problem), {"kind": problem.kind})
 
 
 def progress_of(event: RunEvent) -> str:
@@ -285,6 +291,21 @@ RESULT_TOOL = types.Tool(
         "required": ["run"],
     },
 )
+
+
+def _require_tasks(ctx: Context, id: str) -> None:
+    """Raises `MCPError` for a request about a task by a client that has declared none, or whose header names another.
+
+    The SDK compares the header `Mcp-Name` with the body for the methods that it knows; those of tasks are not.
+    """
+    if ctx.protocol_version < MODERN:
+        raise MCPError(types.METHOD_NOT_FOUND, f"Tasks are of the protocol {MODERN}: expected a client that speaks it")
+    require_client_extension(ctx, TASKS)
+    named = decode_header_value(_request_of(ctx).headers.get(MCP_NAME_HEADER))
+    if named != id:
+        raise MCPError(
+            types.HEADER_MISMATCH, f"The header {MCP_NAME_HEADER} names {named!r}: expected the body's taskId, {id!r}"
+        )
 
 
 def knows_tasks(ctx: Context) -> bool:

@@ -69,11 +69,12 @@ def serve_agents(stage: Stage) -> Serve:
         known: Sequence[Authenticator] = (),
         tools: Any = (),
         limits: Limits = USUAL_LIMITS,
+        hosts: Sequence[str] = ("*",),
         **settings: Any,
     ) -> AsyncIterator[Served]:
         offers = {agent.name: OfferedAgent(agent.name, agent, Path(f"{agent.name}.prompty")) for agent in agents}
         gateway = Gateway(stage.client, offers, stage.task_queue, known, **settings)
-        async with stage.worker(tools), serve(gateway_app(gateway, limits=limits), "127.0.0.1", 0) as url:
+        async with stage.worker(tools), serve(gateway_app(gateway, hosts=hosts, limits=limits), "127.0.0.1", 0) as url:
             yield Served(gateway, url)
 
     return serve_them

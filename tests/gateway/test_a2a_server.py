@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.compat.v0_3.types import AgentCard as OldCard
 from a2a.helpers import get_artifact_text, get_message_text, new_text_message
 from a2a.types import (
     CancelTaskRequest,
@@ -28,6 +29,7 @@ from perdure.gateway.identity import TokenFile
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
+from ..support import needs
 from ..support.agents import scripted_agent
 from ..support.gates import GatedReplies
 from .conftest import Serve, Served
@@ -75,6 +77,48 @@ async def test_a_message_is_a_task_whose_text_is_streamed(scripted: Scripted, se
             with pytest.raises(A2AError, match="There is no run"):
                 await client.get_task(GetTaskRequest(id="none"))
     assert len(model.requests) == 2
+
+
+async def test_a_card_is_for_clients_of_both_versions(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
+    agent = scripted_agent(scripted([]))
+    async with serve_agents(agent, known=[tokens]) as served, httpx.AsyncClient(timeout=60) as http:
+        url = f"{served.url}/a2a/tested"
+        written = (await http.get(f"{url}/.well-known/agent-card.json")).json()
+        card = await A2ACardResolver(http, url).get_agent_card()
+    assert [(each.url, each.protocol_version) for each in card.supported_interfaces] == [(url, "1.0"), (url, "0.3")]
+    assert card.security_requirements[0].schemes.keys() == {"bearer"}
+    old = OldCard.model_validate(written)
+    assert (old.url, old.preferred_transport, old.protocol_version) == (url, "JSONRPC", "0.3")
+    assert written["securitySchemes"]["bearer"]["type"] == "http"
+    assert old.security == [{"bearer": []}]
+
+
+@pytest.mark.parametrize("version", ["0.3", "1.0"])
+async def test_the_sdk_speaks_each_version_that_the_card_names(
+    scripted: Scripted, serve_agents: Serve, version: str
+) -> None:
+    agent = scripted_agent(scripted([says("It is a lamp.")]))
+    async with serve_agents(agent) as served, httpx.AsyncClient(timeout=60) as http:
+        card = await A2ACardResolver(http, f"{served.url}/a2a/tested").get_agent_card()
+        kept = [each for each in card.supported_interfaces if each.protocol_version == version]
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(kept)
+        client = ClientFactory(ClientConfig(httpx_client=http, streaming=True)).create(card)
+        seen = await send(client, said("Hi"))
+    assert seen[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+    pieces = [get_artifact_text(each.artifact_update.artifact) for each in seen if each.HasField("artifact_update")]
+    assert "".join(pieces) == "It is a lamp."
+
+
+async def test_the_linter_finds_nothing(scripted: Scripted, serve_agents: Serve) -> None:
+    linter = needs.module("a2a_lint.cli")
+    async with serve_agents(scripted_agent(scripted([says("It is a lamp."), says("Once more.")]))) as served:
+        findings, seen = await linter.lint(served.url, True, 60)
+    assert [each for each in findings if each["level"] != "info"] == []
+    assert linter.summarize(findings)["grade"] == "A"
+    assert {"liveRoundTripMs", "streamEvents"} <= seen.keys()
 
 
 async def test_a_stream_ends_before_a_proxy_cuts_it_and_says_how_to_go_on(

@@ -10,10 +10,11 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, MCPError
+from mcp import Client, MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 
 from perdure.gateway.identity import TokenFile
+from perdure.gateway.mcp_server import TASKS
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
@@ -56,7 +57,9 @@ async def test_an_agent_is_a_tool(scripted: Scripted, serve_agents: Serve) -> No
         missing = await client.call_tool("tested", {})
         assert missing.is_error
         assert "question" in text_of(missing)
-        assert (await client.call_tool("nothing", {})).is_error
+        with pytest.raises(MCPError, match="There is no tool 'nothing': expected one of tested, result") as unknown:
+            await client.call_tool("nothing", {})
+        assert unknown.value.code == types.INVALID_PARAMS
         assert (await client.call_tool("result", {"run": "none"})).is_error
     assert len(model.requests) == 1
 
@@ -97,6 +100,51 @@ async def test_a_task_outlives_gateways_and_is_decided(scripted: Scripted, serve
         await ask(client, "tasks/cancel", taskId=created.task_id)
         with pytest.raises(MCPError, match="There is no run"):
             await ask(client, "tasks/get", taskId="none")
+
+
+ABOUT_TASKS = ("tasks/get", "tasks/update", "tasks/cancel")
+
+
+@pytest.mark.parametrize("method", ABOUT_TASKS)
+async def test_tasks_are_for_clients_that_have_declared_them(
+    scripted: Scripted, serve_agents: Serve, method: str
+) -> None:
+    async with serve_agents(scripted_agent(scripted([]), **FIELDS)) as served:
+        for more, code in ({}, types.MISSING_REQUIRED_CLIENT_CAPABILITY), ({"mode": "legacy"}, types.METHOD_NOT_FOUND):
+            async with client_of(served, **more) as client:
+                with pytest.raises(MCPError) as refused:
+                    await ask(client, method, taskId="none")
+            assert refused.value.code == code, more
+        async with client_of(served, extensions=[Tasks()]) as client:
+            with pytest.raises(MCPError, match="There is no run 'none'") as refused:
+                await ask(client, method, taskId="none")
+        assert refused.value.code == types.INVALID_PARAMS
+
+
+@pytest.mark.parametrize("method", ABOUT_TASKS)
+@pytest.mark.parametrize(
+    ("name", "code"), [("another", -32020), (None, -32020), ("none", -32602), ("=?base64?bm9uZQ==?=", -32602)]
+)
+async def test_the_header_names_the_task_of_the_body(
+    scripted: Scripted, serve_agents: Serve, method: str, name: str | None, code: int
+) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}},
+    }
+    headers = {
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": method,
+        "Accept": "application/json, text/event-stream",
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "none", "_meta": meta}}
+    async with (
+        serve_agents(scripted_agent(scripted([]), **FIELDS)) as served,
+        httpx2.AsyncClient(headers={**headers, **({"Mcp-Name": name} if name else {})}) as http,
+    ):
+        answer = await http.post(f"{served.url}/mcp/", json=body)
+    assert answer.json()["error"]["code"] == code, answer.text
 
 
 async def _until(client: Client, task: str, status: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import math
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import httpx2
 from mcp import Client, types
@@ -47,6 +47,7 @@ class Answer(BaseModel):
 class Ask(types.Request[Any, Any]):
     """A request of the extension."""
 
+    name_param: ClassVar[str | None] = "taskId"
     method: str
     params: dict[str, Any]
 
