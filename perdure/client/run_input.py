@@ -28,6 +28,7 @@ from ..settings.delegates import as_started
 from ..text import valid_json
 from ..tools.binding import bound_inputs
 from ..tools.files import record_tools
+from .input_kinds import require_kinds
 
 
 def run_input(
@@ -59,6 +60,7 @@ def new_run(
     environment = {} if workflow.in_workflow() else os.environ
     loaded = as_started(loaded_agent(agent), environment)
     given = {name: valid_json(value) for name, value in with_media_read(loaded, inputs or {}).items()}
+    require_kinds(loaded, given)
     known = redactor(loaded)
     chosen = options_for(loaded, options, environment)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]

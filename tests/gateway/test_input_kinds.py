@@ -1,0 +1,120 @@
+"""Inputs of a kind that their agent does not declare: refused on every face, in its own form, before a run starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from perdure.gateway.identity import ANYBODY
+from perdure.testing import ScriptedModel, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from .conftest import Serve
+from .test_mcp_server import client_of, text_of
+
+Scripted = Callable[[Script], ScriptedModel]
+INPUTS: list[dict[str, Any]] = [
+    {"name": "days", "kind": "integer", "required": True},
+    {"name": "mood", "kind": "string", "enumValues": ["good", "bad"]},
+    {"name": "tags", "kind": "array", "items": {"kind": "string"}},
+    {"name": "past", "kind": "thread"},
+    {"name": "photo", "kind": "image"},
+]
+WRONG: list[tuple[dict[str, Any], list[str]]] = [
+    ({"days": "three"}, ["'days'", "'three'", "integer"]),
+    ({"days": True}, ["'days'", "True", "integer"]),
+    ({"days": None}, ["'days'", "None", "integer"]),
+    ({"days": 3, "mood": "odd"}, ["'mood'", "'odd'", "string"]),
+    ({"days": 3, "mood": 7}, ["'mood'", "7", "string"]),
+    ({"days": 3, "tags": ["a", 5]}, ["'tags'", "[1]", "5", "array"]),
+    ({"days": 3, "past": "hello"}, ["'past'", "'hello'", "thread"]),
+    ({"days": 3, "photo": 5}, ["'photo'", "5", "image"]),
+    ({}, ["days"]),
+]
+RIGHT: list[dict[str, Any]] = [
+    {"days": 3},
+    {"days": 3.0, "mood": None, "tags": []},
+    {"days": 3, "mood": "bad", "past": [{"role": "user", "content": "Hello"}], "other": 5},
+]
+FIELDS: Any = {"inputs": INPUTS, "instructions": "user:\n{{days}} {{mood}} {{tags}}"}
+WORDS: list[tuple[str, dict[str, Any]]] = [
+    ("v1/chat/completions", {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}),
+    ("v1/responses", {"model": "tested", "input": "Hi"}),
+    ("kaos/tested/v1/chat/completions", {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}),
+    ("perdure/sessions/one/messages", {"agent": "tested", "text": "Hi"}),
+    ("api/chat/one/send", {"message": "Hi", "agentId": "tested"}),
+    (
+        "ag-ui/tested",
+        {
+            "threadId": "two",
+            "runId": "r",
+            "state": {},
+            "tools": [],
+            "context": [],
+            "forwardedProps": {},
+            "messages": [{"id": "m", "role": "user", "content": "Hi"}],
+        },
+    ),
+    (
+        "ai/tested",
+        {
+            "id": "three",
+            "trigger": "submit-message",
+            "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}],
+        },
+    ),
+    (
+        "a2a/tested",
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "message/send",
+            "params": {
+                "message": {
+                    "kind": "message",
+                    "role": "user",
+                    "messageId": "m",
+                    "parts": [{"kind": "text", "text": "Hi"}],
+                }
+            },
+        },
+    ),
+]
+
+
+async def test_a_wrong_kind_is_refused_before_a_run_starts(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted(lambda request: says("Done."))
+    async with (
+        serve_agents(scripted_agent(model, **FIELDS)) as served,
+        served.asking() as http,
+        client_of(served) as client,
+    ):
+        for given, parts in WRONG:
+            refused = await http.post("/runs", json={"agent": "tested", "inputs": given})
+            assert refused.status_code == 422, (given, refused.text)
+            told = await client.call_tool("tested", given)
+            assert told.is_error
+            for text in refused.json()["detail"], text_of(told):
+                assert all(part in text for part in parts), (given, text)
+        assert await served.gateway.list(ANYBODY) == []
+        for given in RIGHT:
+            started = await http.post("/runs", json={"agent": "tested", "inputs": given})
+            assert started.status_code == 201, (given, started.text)
+            await http.get(f"/runs/{started.json()['id']}/result?wait=30")
+    assert len(model.requests) == len(RIGHT)
+
+
+@pytest.mark.parametrize(("path", "body"), WORDS, ids=[path for path, _ in WORDS])
+async def test_words_alone_do_not_start_an_agent_that_needs_more(
+    scripted: Scripted, serve_agents: Serve, path: str, body: dict[str, Any]
+) -> None:
+    model = scripted(lambda request: says("Done."))
+    async with serve_agents(scripted_agent(model, **FIELDS)) as served, httpx2.AsyncClient(timeout=60) as http:
+        refused = await http.post(f"{served.url}/{path}", json=body)
+        assert "days" in refused.text
+        assert refused.status_code == (200 if path.startswith("a2a") else 422)
+    assert model.requests == []
