@@ -65,7 +65,8 @@ class Connection(Node):
     kind: Literal["key", "reference", "remote", "anonymous", "foundry", "oauth"] = "key"
     """How the far end knows who calls: by a key, by a connection registered under a name, or not at all."""
     authentication_mode: str | None = None
-    """For whoever reads the file; nothing depends on it."""
+    """Of `oauth` for an MCP server: `system`, the default with a `clientSecret`, for tokens of the client's own, or
+    `user` for those that a person has granted (`perdure connect`)."""
     usage_description: str | None = None
     """For whoever reads the file; nothing depends on it."""
     endpoint: str | None = None
@@ -86,6 +87,8 @@ class Connection(Node):
     """Of `oauth`: that client's secret, as a reference."""
     token_url: str | None = None
     """Of `oauth`: where a token is asked for."""
+    issuer: str | None = None
+    """Of `oauth` for an MCP server: the URL of the authorization server that the client belongs to."""
     scopes: list[str] | str | None = None
     """Of `oauth`: what the token is asked for."""
 

@@ -51,7 +51,7 @@ _QUERY_SECRET = re.compile(
 )
 _WITHOUT_TEXT = (type(None), int, float)
 _ITEMS = (list, tuple)
-_CLIENT_KEYS = ("api_key", "auth_token", "admin_api_key", "webhook_secret")
+_CLIENT_KEYS = ("api_key", "client_secret", "auth_token", "admin_api_key", "webhook_secret")
 
 
 class Secret(NamedTuple):

@@ -120,6 +120,9 @@ def _of_part(part: Mapping[str, Any], base: Place, limits: WorkerLimits) -> Iter
             # An address in a variable is the owner's choice; a default in the file is not.
             urls.append((place, env_value(text) or ""))
             secrets += [place] if last_name(place) != "endpoint" else []
+    connection = part.get("connection")
+    if isinstance(connection, Mapping) and connection.get("kind") == "oauth":
+        secrets.append((*base, "connection"))  # The tokens that the worker has, if it is no secret of the file's.
     for place, url in urls:
         in_options = place[:2] == _MODELS_OPTIONS
         with_secret = any(not in_options or secret[:2] == _MODELS_OPTIONS for secret in secrets)

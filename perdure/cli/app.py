@@ -68,6 +68,7 @@ GROUPS = {
     ),
     "Write agents": (
         Entry("lock", "lock", "Pin what MCP servers, OpenAPI documents and A2A cards offer, in AGENT.prompty.lock."),
+        Entry("connect", "connect", "Grant workers tokens for an MCP server, in a browser."),
         Entry("validate", "validate", "Check an agent's file without calling anything."),
         Entry("docs", "docs", "Print a page of the documentation."),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,8 +21,24 @@ MAX_DISCOVERY_SECONDS = 50.0
 _OF_COMMANDS = ("args", "env", "cwd")
 _OF_REGISTERED = frozenset({"command", *_OF_COMMANDS, "headers"})
 _OPTIONS = ("command", *_OF_COMMANDS, "headers", "discoveryTimeout")
-_CONNECTIONS = ("key", "anonymous", "remote")
+_CONNECTIONS = ("key", "anonymous", "remote", "oauth")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True)
+class OAuth:
+    """How tokens for an MCP server are got."""
+
+    endpoint: str
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    issuer: str = ""
+    """The authorization server that the client belongs to; "" for the one that the MCP server names."""
+    token_url: str = ""
+    scopes: str = ""
+    is_personal: bool = False
+    """Whether a person has granted them (`perdure connect`); otherwise they are the client's own."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,7 @@ class Server:
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     cwd: str | None = None
+    oauth: OAuth | None = None
 
     def __str__(self) -> str:
         """Return where it is, without what may be a secret."""
@@ -61,7 +78,27 @@ def server_of(tool: Tool) -> Server:
     headers = {name.lower(): str(value) for name, value in (options.get("headers") or {}).items()}
     if connection.api_key and connection.kind == "key":
         headers.setdefault("authorization", f"Bearer {connection.api_key}")
-    return Server(endpoint=connection.endpoint or "", headers=tuple(sorted(headers.items())))
+    oauth = oauth_of(connection) if connection.kind == "oauth" else None
+    return Server(endpoint=connection.endpoint or "", headers=tuple(sorted(headers.items())), oauth=oauth)
+
+
+def oauth_of(connection: Connection) -> OAuth:
+    """Return how tokens are got for a connection of `kind: oauth`."""
+    scopes = connection.scopes or ""
+    return OAuth(
+        endpoint=connection.endpoint or "",
+        client_id=connection.client_id or "",
+        client_secret=connection.client_secret or "",
+        issuer=connection.issuer or "",
+        token_url=connection.token_url or "",
+        scopes=scopes if isinstance(scopes, str) else " ".join(scopes),
+        is_personal=is_personal(connection),
+    )
+
+
+def is_personal(connection: Connection) -> bool:
+    """Return whether a person grants the tokens of a connection of `kind: oauth`."""
+    return (connection.authentication_mode or ("system" if connection.client_secret else "user")) == "user"
 
 
 def reference_of(tool: Tool) -> str:
@@ -101,6 +138,8 @@ def problems_of(tool: Tool) -> Iterator[str]:
         )
     elif endpoint:
         yield from _problems_of_http(connection.kind if connection else "", endpoint, options)
+        if connection is not None and connection.kind == "oauth":
+            yield from _problems_of_oauth(connection, options)
     else:
         yield from _problems_of_stdio(options)
     if unknown := sorted(set(options) - set(_OPTIONS)):
@@ -151,6 +190,34 @@ def _problems_of_http(kind: str, endpoint: str, options: Mapping[str, Any]) -> I
         name for name, value in headers.items() if not str(value).isascii() or re.search(r"[\r\n\0]", str(value))
     ]:
         yield f"options.headers: the value of {bad[0]!r} can't be sent: expected one line of ASCII text"
+
+
+def _problems_of_oauth(connection: Connection, options: Mapping[str, Any]) -> Iterator[str]:
+    mode = connection.authentication_mode
+    if mode not in (None, "user", "system"):
+        yield f"connection.authenticationMode is {mode!r}: expected user (perdure connect) or system (clientSecret)"
+    if not is_personal(connection) and not (connection.client_id and connection.client_secret):
+        yield "connection.authenticationMode is 'system': expected clientId and clientSecret, as a reference, beside it"
+    if connection.client_secret and not connection.client_id:
+        yield "connection.clientSecret stands alone: expected clientId beside it"
+    if connection.client_secret and not (connection.issuer or connection.token_url):
+        yield (
+            "connection.clientSecret would go wherever the MCP server says: expected connection.issuer, the URL of the "
+            "authorization server that it belongs to, or tokenUrl"
+        )
+    for name, url in (("issuer", connection.issuer), ("tokenUrl", connection.token_url)):
+        if url and not is_reference(url) and not _is_safe(url):
+            yield f"connection.{name} is {redact(one_line(url, 200))!r}: expected a URL such as https://login.example"
+    if connection.api_key or any(str(name).lower() == "authorization" for name in options.get("headers") or ()):
+        yield "connection.kind is 'oauth', which gets the token: leave out apiKey and options.headers.authorization"
+
+
+def _is_safe(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and (parts.scheme == "https" or parts.hostname in _LOOPBACK)
+    except ValueError:
+        return False
 
 
 def _problems_of_endpoint(endpoint: str) -> Iterator[str]:

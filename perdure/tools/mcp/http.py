@@ -21,6 +21,7 @@ from ...text import UTF_8, one_line
 from ...worker_limits import authorities_now
 from ..http import CONNECT_SECONDS, Fault, read_body, reason_of, was_refused
 from .declaration import MAX_MESSAGE_BYTES, Server
+from .oauth import OAuthProblem, OAuthTokens
 
 NOTICE_SECONDS = 2.0
 """How long a server may take to accept a notification: others wait behind it."""
@@ -47,7 +48,8 @@ class HostClient(httpx2.AsyncClient):
         super().__init__(
             headers=headers,
             timeout=timeout,
-            verify=_tls_context(authorities_now()),
+            verify=tls_context(),
+            auth=OAuthTokens(server.oauth, tls_context()) if server.oauth else None,
             limits=httpx2.Limits(max_connections=None),
         )
 
@@ -61,6 +63,8 @@ class HostClient(httpx2.AsyncClient):
                 return await self._usable_response(request, response)
         except TimeoutError:
             return httpx2.Response(202, request=request)
+        except OAuthProblem as error:
+            return _fault_response(request, Fault(str(error), outcome_unknown=False, passing=error.passing))
         except _UNSENT as error:
             return _fault_response(request, Fault(f"it can't be reached: {reason_of(error)}", outcome_unknown=False))
         except httpx2.TransportError as error:
@@ -108,6 +112,11 @@ class HostClient(httpx2.AsyncClient):
         elif said := _excerpt(content):
             text += f": {said}"
         return _fault_response(request, Fault(text, not was_refused(status, response.headers), passing=False))
+
+
+def tls_context() -> SSLContext:
+    """Return what certificates are judged by."""
+    return _tls_context(authorities_now())
 
 
 @lru_cache(maxsize=4)

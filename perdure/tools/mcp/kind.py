@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from .calls import Target
     from .connection import Pool
 
-_OF_CONNECTION = ("kind", "endpoint", "apiKey")
+_OF_CONNECTION = (
+    *("kind", "endpoint", "apiKey"),
+    *("authenticationMode", "clientId", "clientSecret", "issuer", "tokenUrl", "scopes"),
+)
 _servers: dict[str, Server] = {}
 
 

@@ -1,0 +1,105 @@
+"""Lets a person grant tokens for an MCP server in a browser: `perdure connect`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.types import LATEST_PROTOCOL_VERSION
+from pydantic import AnyHttpUrl, AnyUrl, ValidationError
+
+from ..._version import __version__
+from ...redaction import redacted_excerpt
+from ...text import one_line
+from .declaration import OAuth
+from .http import tls_context
+from .oauth import Grant, OAuthProblem, Sender, Tokens, client_metadata, drive
+
+Show = Callable[[str], Awaitable[None]]
+Receive = Callable[[], Awaitable[AuthorizationCodeResult]]
+
+
+class _Granting(OAuthClientProvider):
+    """The flow of a person. A client that the owner has registered is never replaced by another one."""
+
+    def __init__(self, oauth: OAuth, tokens: Tokens, redirect: str, show: Show, receive: Receive) -> None:
+        super().__init__(oauth.endpoint, client_metadata(oauth, redirect), tokens, show, receive)
+        self._oauth, self._redirect = oauth, redirect
+
+    async def _initialize(self) -> None:
+        oauth = self._oauth
+        if oauth.client_id:
+            self.context.client_info = OAuthClientInformationFull(
+                client_id=oauth.client_id,
+                client_secret=oauth.client_secret or None,
+                redirect_uris=[AnyUrl(self._redirect)],
+                token_endpoint_auth_method=self.context.client_metadata.token_endpoint_auth_method,
+                issuer=oauth.issuer or None,
+            )
+        self._initialized = True
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        oauth, context = self._oauth, self.context
+        if oauth.client_id and (context.client_info is None or context.client_info.client_id != oauth.client_id):
+            text = f"the server names the authorization server {context.auth_server_url}, expected {oauth.issuer}"
+            raise OAuthFlowError(text)
+        if oauth.scopes:
+            context.client_metadata.scope = oauth.scopes
+        if oauth.token_url and context.oauth_metadata is not None:
+            endpoint = AnyHttpUrl(oauth.token_url)
+            context.oauth_metadata = context.oauth_metadata.model_copy(update={"token_endpoint": endpoint})
+        return await super()._perform_authorization()
+
+
+async def grant(oauth: OAuth, redirect: str, show: Show, receive: Receive) -> Grant:
+    """Return what a person has granted; it is kept for the workers of this user.
+
+    `show` gets the address for a browser, `receive` returns what came back at `redirect`. Raises OAuthProblem, and what
+    these two raise.
+    """
+    tokens, http, request = Tokens(oauth), Sender(tls_context()), _first_request(oauth.endpoint)
+    provider = _Granting(oauth, tokens, redirect, show, receive)
+    tokens.context = provider.context
+    try:
+        refused = await http.send(request)
+        if refused.status_code != 401:
+            text = f"it answered HTTP {refused.status_code} without a token, expected 401: it asks for no authorization"
+            raise OAuthProblem(text)
+        async with tokens.lock():
+            await drive(provider, request, refused, http)
+        if tokens.grant is None:
+            raise OAuthProblem("its authorization server gave no token")
+        request.headers["authorization"] = f"Bearer {tokens.grant.tokens.access_token}"
+        accepted = await http.send(request)
+    except OAuthRegistrationError as error:
+        text = f"its authorization server does not register perdure by itself ({_told(error)}): register it there by "
+        text += f"hand, with the redirect address {redirect}, and give its id (--client-id) and the port (--port)"
+        raise OAuthProblem(text) from None
+    except (OAuthFlowError, ValidationError) as error:
+        raise OAuthProblem(_told(error)) from None
+    if accepted.status_code in (401, 403):
+        raise OAuthProblem(f"it refuses the token that was granted (HTTP {accepted.status_code}): check the scopes")
+    return tokens.grant
+
+
+def _told(error: Exception) -> str:
+    return one_line(redacted_excerpt(str(error) or type(error).__name__), 400)
+
+
+def _first_request(endpoint: str) -> httpx2.Request:
+    params = {
+        "protocolVersion": LATEST_PROTOCOL_VERSION,
+        "capabilities": {},
+        "clientInfo": {"name": "perdure", "version": __version__},
+    }
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+        MCP_PROTOCOL_VERSION_HEADER: LATEST_PROTOCOL_VERSION,
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    return httpx2.Request("POST", endpoint, headers=headers, content=json.dumps(body).encode())
