@@ -33,6 +33,7 @@ from .openai_responses import Responses
 from .operations import problem_json
 from .own import OwnDialect
 from .problems import HttpProblem
+from .protected_resource import Challenges, issuers_of, metadata_routes
 
 ENTRY_POINT_GROUP = "perdure.dialects"
 """An installed package adds a dialect by an entry point of this group: a class without arguments."""
@@ -98,7 +99,7 @@ def gateway_app(
             return JSONResponse({"status": "away", "why": why}, status_code=503)
         return JSONResponse({"status": "ok"})
 
-    routes: list[BaseRoute] = [Route(LIVE, live), Route(READY, ready)]
+    routes: list[BaseRoute] = [Route(LIVE, live), Route(READY, ready), *metadata_routes(gateway)]
     spoken, meters = dialects(), Meters(gateway.client)
     limiter = RequestLimiter(limits, meters)
     for dialect in spoken:
@@ -109,6 +110,7 @@ def gateway_app(
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
         Middleware(_OwnPages, origins=frozenset(origins)),
+        Middleware(Challenges, has_issuer=bool(issuers_of(gateway))),
     ]
     if origins:
         middleware.append(
@@ -117,7 +119,7 @@ def gateway_app(
                 allow_origins=list(origins),
                 allow_methods=["GET", "POST", "DELETE"],
                 allow_headers=["*"],
-                expose_headers=["Location", "Content-Location", "Retry-After", "x-perdure-run"],
+                expose_headers=["Location", "Content-Location", "Retry-After", "WWW-Authenticate", "x-perdure-run"],
             )
         )
 

@@ -203,14 +203,14 @@ class OpenId:
         import jwt  # of the extra, as all of this room is; only where tokens of this kind are taken
 
         self._jwt = jwt
-        self._settings = settings
+        self.settings = settings
         self._keys: Any = None
         self._read_at = 0.0
         self._reading = asyncio.Lock()
 
     async def identify(self, headers: Mapping[str, str]) -> Identity | None:
         """See `Authenticator`. Raises `HttpProblem` for a token that is not valid, or when the keys can't be had."""
-        token, jwt, settings = bearer_of(headers), self._jwt, self._settings
+        token, jwt, settings = bearer_of(headers), self._jwt, self.settings
         if token.count(".") != 2:
             return None
         try:
@@ -228,7 +228,7 @@ class OpenId:
         return self._identity(claims)
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
-        settings = self._settings
+        settings = self.settings
         name, tenant = _claim(claims, settings.name_claim), _claim(claims, settings.tenant_claim)
         if not isinstance(name, str) or not name:
             raise HttpProblem(
@@ -260,14 +260,14 @@ class OpenId:
 
     def _read_keys(self) -> Any:
         try:
-            text = _read(self._settings.keys or self._keys_address())
+            text = _read(self.settings.keys or self._keys_address())
             return self._jwt.PyJWKSet.from_json(text)
         except (OSError, ValueError, self._jwt.PyJWTError) as error:
-            logger.error("the keys of %s can't be had: %s", self._settings.issuer, error)
+            logger.error("the keys of %s can't be had: %s", self.settings.issuer, error)
             raise HttpProblem(503, "keys_missing", "the keys of the tokens' issuer can't be had") from error
 
     def _keys_address(self) -> str:
-        document = json.loads(_read(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"))
+        document = json.loads(_read(self.settings.issuer.rstrip("/") + "/.well-known/openid-configuration"))
         return cast(str, document["jwks_uri"])
 
 
@@ -318,5 +318,4 @@ async def identity_of(headers: Mapping[str, str], authenticators: Sequence[Authe
         401,
         "unauthenticated",
         "expected the header `Authorization: Bearer TOKEN` with a token that this gateway knows",
-        headers={"WWW-Authenticate": "Bearer"},
     )

@@ -70,11 +70,15 @@ def serve_agents(stage: Stage) -> Serve:
         tools: Any = (),
         limits: Limits = USUAL_LIMITS,
         hosts: Sequence[str] = ("*",),
+        port: int = 0,
         **settings: Any,
     ) -> AsyncIterator[Served]:
         offers = {agent.name: OfferedAgent(agent.name, agent, Path(f"{agent.name}.prompty")) for agent in agents}
         gateway = Gateway(stage.client, offers, stage.task_queue, known, **settings)
-        async with stage.worker(tools), serve(gateway_app(gateway, hosts=hosts, limits=limits), "127.0.0.1", 0) as url:
+        async with (
+            stage.worker(tools),
+            serve(gateway_app(gateway, hosts=hosts, limits=limits), "127.0.0.1", port) as url,
+        ):
             yield Served(gateway, url)
 
     return serve_them
