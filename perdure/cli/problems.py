@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ..tool_calls import PendingApproval
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+_NO_NAMESPACE = re.compile(r"^Namespace (\S+) is not found")
 
 
 class UsageProblem(Exception):
@@ -92,6 +94,13 @@ def _explain_temporal(error: Exception) -> Explanation | None:
         return Explanation(error.message, FAILED)
     if not isinstance(error, RPCError):
         return None
+    if error.status is RPCStatusCode.NOT_FOUND and (found := _NO_NAMESPACE.search(error.message)):
+        return Explanation(
+            f"the server has no namespace {found[1]!r}: expected the name of one in TEMPORAL_NAMESPACE, or in the "
+            "profile of temporal.toml. An administrator creates it: "
+            f"temporal operator namespace create --namespace {found[1]}",
+            FAILED,
+        )
     hints = {
         RPCStatusCode.UNAVAILABLE: "the server went away: is it still running? `perdure dev` starts one",
         RPCStatusCode.UNAUTHENTICATED: "set TEMPORAL_API_KEY, or the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH",

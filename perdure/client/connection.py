@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -33,6 +32,7 @@ from ..errors import ConfigurationError
 from ..payloads.converter import converter_from_environment
 from ..protocol import search_attributes
 from ..protocol.names import PERMIT
+from .connection_errors import connection_error
 from .embedded.state import use_running
 
 DEFAULT_ADDRESS = "localhost:7233"
@@ -78,9 +78,14 @@ async def _open(*, target_host: str, **settings: Any) -> Client:
     try:
         return await asyncio.wait_for(Client.connect(target_host, **settings), CONNECT_SECONDS)
     except TimeoutError as error:
-        raise _unreachable(target_host, f"no answer within {CONNECT_SECONDS:g} s") from error
+        raise _refused(target_host, settings, f"no answer within {CONNECT_SECONDS:g} s") from error
     except (RuntimeError, ValueError) as error:
-        raise _unreachable(target_host, str(error)) from error
+        raise _refused(target_host, settings, str(error)) from error
+
+
+def _refused(target: str, settings: Mapping[str, Any], reason: str) -> ConfigurationError:
+    named = _environment().get("target_host") == target
+    return connection_error(target, reason, has_tls=bool(settings.get("tls")), is_from_environment=named)
 
 
 def is_on_this_machine(target_host: str) -> bool:
@@ -101,38 +106,6 @@ def _environment() -> dict[str, Any]:
             "be in TEMPORAL_CONFIG_FILE) with the profile that TEMPORAL_PROFILE names; correct it or unset those "
             "variables."
         ) from error
-
-
-def _unreachable(target: str, reason: str) -> ConfigurationError:
-    if "Unauthenticated" in reason or "PermissionDenied" in reason:
-        return ConfigurationError(
-            f"The Temporal server at {target!r} refused the connection: {_short(reason)}. Expected valid credentials: "
-            "set TEMPORAL_API_KEY, or TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH."
-        )
-    return ConfigurationError(
-        f"No Temporal server reachable at {target!r} ({_short(reason)}). Expected a running server at host:port: "
-        f"{_remedy(target)}, or name another with TEMPORAL_ADDRESS=host:port."
-    )
-
-
-def _remedy(target: str) -> str:
-    """Return what to type; `perdure dev` alone leads to the same server again where the environment names it."""
-    if _environment().get("target_host") != target:
-        return "start one with `perdure dev`"
-    named = (
-        "unset TEMPORAL_ADDRESS" if "TEMPORAL_ADDRESS" in os.environ else "take it out of the profile of temporal.toml"
-    )
-    return f"start that server, or {named} and type `perdure dev` for an embedded one"
-
-
-def _short(reason: str) -> str:
-    """Return the part of the SDK's connection error that says what happened."""
-    known = {
-        "Connection refused": "connection refused",
-        "failed to lookup address": "unknown host name",
-        "invalid target URL": "not a host:port",
-    }
-    return next((text for part, text in known.items() if part in reason), reason)
 
 
 _REFUSALS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.UNAUTHENTICATED)

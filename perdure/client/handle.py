@@ -317,16 +317,14 @@ class RunHandle(Controls, Generic[T]):
         fields = RunOptions.model_validate(options or {}).model_dump(exclude_unset=True)
         with run_not_found(self._chain):
             fork = await fork_of(self._chain, at, Changes(steer, model, agent, fields, inputs))
-        started = await start_workflow(
-            self._client,
-            fork.agent,
-            fork.inputs,
-            StartOptions(**{**fork.start, "id_reuse_policy": id_reuse_policy}),
-            task_queue=fork.task_queue,
-            id=id,
-            options=fork.options,
-            messages=fork.messages,
-        )
+        start = StartOptions(**{**fork.start, "id_reuse_policy": id_reuse_policy})
+        more: dict[str, Any] = {
+            "task_queue": fork.task_queue,
+            "id": id,
+            "options": fork.options,
+            "messages": fork.messages,
+        }
+        started = await start_workflow(self._client, fork.agent, fork.inputs, start, **more)
         return RunHandle(self._client, started.id, origin=started.origin, output_type=self._output_type)
 
     async def fork_of(self) -> ForkOf | None:

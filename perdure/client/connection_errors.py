@@ -1,0 +1,112 @@
+"""Explains why a connection to Temporal failed: the cause in words, and the setting to change."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from ..errors import ConfigurationError
+from ..text import one_line
+
+
+class _Cause(NamedTuple):
+    """One way in which a connection fails, as the SDK's message shows it."""
+
+    pattern: str
+    text: str
+    remedy: str
+    has_tls: bool | None = None
+    """Holds only for a connection with TLS, or only for one without."""
+
+
+_CA = "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the certificate of the authority that issued the server's"
+_NAME = "set TEMPORAL_TLS_SERVER_NAME to a name in the server's certificate"
+_CLIENT = "set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH to a certificate that the server accepts"
+_CLOSED = r"transport error|operation was canceled|connection closed|broken pipe|UnexpectedEof|connection reset"
+_CAUSES = (
+    _Cause(
+        r"Unauthenticated|PermissionDenied",
+        "it refuses the credentials",
+        "set TEMPORAL_API_KEY to a valid key, or " + _CLIENT,
+    ),
+    _Cause(
+        r"InvalidContentType|InvalidMessage|WRONG_VERSION_NUMBER",
+        "it does not speak TLS, and this connection does",
+        "set TEMPORAL_TLS=false, or name the port that has TLS",
+    ),
+    _Cause(r"InvalidCertificate\(Expired", "its certificate has expired", "renew the server's certificate"),
+    _Cause(
+        r"InvalidCertificate\(NotValidYet",
+        "its certificate is not valid yet",
+        "compare the clocks of both machines, and the dates of the certificate",
+    ),
+    _Cause(
+        r"NotValidForName(?:.*?expected: \w+\((?P<expected>[^)]*)\))?(?:.*?presented: \[(?P<has>[^\]]*)\])?",
+        "its certificate is for another name: expected {expected}, it has {has}",
+        _NAME,
+    ),
+    _Cause(
+        r"UnknownIssuer|InvalidCertificate\(BadSignature",
+        "its certificate is from an authority that is not trusted",
+        _CA,
+    ),
+    _Cause(r"InvalidCertificate", "its certificate is not accepted", f"{_CA}, or {_NAME}"),
+    _Cause(
+        r"KeyMismatch|InconsistentKeys",
+        "the client's private key does not belong to its certificate",
+        "set TEMPORAL_TLS_CLIENT_KEY_PATH to the key of the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH",
+    ),
+    _Cause(
+        r"CertificateRequired|certificate required|AlertReceived|HandshakeFailure|BadCertificate|UnknownCA",
+        "it refuses the client's certificate",
+        _CLIENT,
+    ),
+    _Cause(_CLOSED, "it closes each connection: it may want another client certificate", _CLIENT, has_tls=True),
+    _Cause(_CLOSED, "it closes each connection: it may speak TLS only", "set TEMPORAL_TLS=true", has_tls=False),
+)
+_UNREACHABLE = {
+    "Connection refused": "connection refused",
+    "failed to lookup address": "unknown host name",
+    "invalid target URL": "not a host:port",
+}
+_PORT = re.compile(r":\d+$")
+
+
+def connection_error(target: str, reason: str, *, has_tls: bool, is_from_environment: bool) -> ConfigurationError:
+    """Return the error for a connection that the SDK could not make, for the `reason` in its message.
+
+    `is_from_environment` says whether the environment names this server: then `perdure dev` alone does not help.
+    """
+    if not any(part in reason for part in _UNREACHABLE):
+        for cause in _CAUSES:
+            found = re.search(cause.pattern, reason, re.DOTALL)
+            if found and cause.has_tls in (None, has_tls):
+                return _refusal(target, cause, found)
+    short = next((text for part, text in _UNREACHABLE.items() if part in reason), one_line(reason, 300))
+    if not _PORT.search(target):
+        short += ", and the address has no port, such as :7233"
+    return ConfigurationError(
+        f"No Temporal server reachable at {target!r} ({short}). Expected a running server at host:port: "
+        f"{_another_server(is_from_environment)}, or name another with TEMPORAL_ADDRESS=host:port."
+    )
+
+
+def _refusal(target: str, cause: _Cause, found: re.Match[str]) -> ConfigurationError:
+    named = {name: _names(value) for name, value in found.groupdict().items()}
+    text = cause.text.format(**named)
+    return ConfigurationError(f"The Temporal server at {target!r} can't be used: {text}. To mend it, {cause.remedy}.")
+
+
+def _names(shown: str | None) -> str:
+    """Return the names in a part of the SDK's message, such as `DnsName("a.example")`."""
+    return ", ".join(re.findall(r"[\w.:*-]*[.:][\w.:*-]*|localhost", shown or "")) or "another one"
+
+
+def _another_server(is_from_environment: bool) -> str:
+    if not is_from_environment:
+        return "start one with `perdure dev`"
+    named = (
+        "unset TEMPORAL_ADDRESS" if "TEMPORAL_ADDRESS" in os.environ else "take it out of the profile of temporal.toml"
+    )
+    return f"start that server, or {named} and type `perdure dev` for an embedded one"
