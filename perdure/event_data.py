@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from .messages import JsonObject, Message
+from .messages import CutShort, JsonObject, Message
 
 
 class RestrictedData(TypedDict, total=False):
@@ -182,6 +182,8 @@ class LoggedDoneData(TypedDict):
     """As logs keep it: without the messages."""
 
     response: str
+    cutShort: NotRequired[CutShort]
+    """Why the answer ends before all was said; absent where it is whole."""
 
 
 class DoneData(LoggedDoneData):

@@ -325,6 +325,18 @@ class ProviderCall(BaseModel):
     details: JsonObject = {}
 
 
+CutShort = Literal["length", "content_filter", "limit"]
+"""Why an answer ends before all was said: its length, the provider's filter, or a limit of the run (`on_limit`)."""
+_CUT_SHORT: dict[str, CutShort] = {
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "content_filter": "content_filter",
+}
+"""By the words of providers for why a model has stopped."""
+
+
 class ModelReply(BaseModel):
     """The result of one model call: the assistant message, and what the provider says about the call."""
 
@@ -353,3 +365,8 @@ class ModelReply(BaseModel):
     an estimate of what they have used (`Usage.lost_tokens`)."""
     ended_at: float | None = Field(default=None, exclude_if=operator.not_)
     """As `ToolResult.ended_at`."""
+
+    @property
+    def cut_short(self) -> CutShort | None:
+        """Why it ended before the model had said all; None where it had."""
+        return _CUT_SHORT.get(self.finish_reason or "")

@@ -56,7 +56,7 @@ from ..redaction import get_logger
 from ..tool_calls import PendingApproval
 from .a2a_decisions import decide, was_decision
 from .a2a_push import add_config, add_config_or_tell, config_of, configs_of, remove_config
-from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text, with_deciders
+from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, digest_of, output_text, with_deciders
 from .identity import Identity, identity_of
 from .operations import json_rpc_refusal
 from .problems import HttpProblem, problem_of
@@ -299,7 +299,7 @@ class _Handler(RequestHandler):
         if event.type not in TERMINAL_EVENTS:
             return None
         if event.type == "done":
-            return TaskStatus(state=TaskState.TASK_STATE_COMPLETED)
+            return _completed_status(found, event.data.get("cutShort"))
         if event.type == "cancelled":
             return TaskStatus(state=TaskState.TASK_STATE_CANCELED)
         return _failure_status(found, f"{event.data['kind']}: {event.data['message']}")
@@ -318,7 +318,7 @@ class _Handler(RequestHandler):
             state = _STATES.get(status.name if status else "")
             task.status.CopyFrom(TaskStatus(state=state) if state else _failure_status(found, f"{error.kind}: {error}"))
             return task
-        task.status.CopyFrom(TaskStatus(state=TaskState.TASK_STATE_COMPLETED))
+        task.status.CopyFrom(_completed_status(found, result.cut_short))
         task.artifacts.append(new_text_artifact(ANSWER, output_text(result.output), artifact_id=ANSWER))
         return task
 
@@ -348,6 +348,12 @@ def _agent_message(found: FoundRun, text: str) -> Message:
 
 def _failure_status(found: FoundRun, text: str) -> TaskStatus:
     return TaskStatus(state=TaskState.TASK_STATE_FAILED, message=_agent_message(found, text))
+
+
+def _completed_status(found: FoundRun, cut_short: str | None) -> TaskStatus:
+    """Return the status of a task with an answer; its message says what is missing of that."""
+    told = _agent_message(found, CUT_SHORT[cut_short]) if cut_short else None
+    return TaskStatus(state=TaskState.TASK_STATE_COMPLETED, message=told)
 
 
 def _waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskStatus:

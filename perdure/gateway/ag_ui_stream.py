@@ -213,6 +213,8 @@ class ThreadStream:
             case "llm_complete":
                 self._take(event)
             case "done" | "cancelled" | "failed":
+                if why := event.data.get("cutShort"):
+                    yield core.CustomEvent(name=f"{OURS}.cut_short", value=why)
                 yield self._end(event)
             case "llm_start" | "permission_requested":
                 pass

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from ..events import RunEvent
 from ..messages import Usage
 from .chats import ToldText, WaitsForPerson, follow, said_in, waiting_id
-from .gateway import FoundRun, Gateway, with_deciders
+from .gateway import FINISHES, FoundRun, Gateway, with_deciders
 from .operations import problem_of_request
 from .problems import HttpProblem, run_headers
 from .sse import HEADERS, frame, with_keepalives
@@ -237,7 +237,8 @@ class MessageStream:
             yield {"type": "message-metadata", "messageMetadata": {"perdure": {"status": "cancelled"}}}
             yield {"type": "abort"}
         else:
-            yield {"type": "finish", "finishReason": "stop"}
+            reason = FINISHES[event.data.get("cutShort")].replace("_", "-")
+            yield {"type": "finish", "finishReason": reason}
 
 
 def _call_id(iteration: int, call_id: str | None, run_id: str | None) -> str:

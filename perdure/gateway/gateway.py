@@ -38,6 +38,19 @@ from .problems import HttpProblem
 from .sse import STREAM_SECONDS
 from .watching import Watching
 
+FINISHES: Mapping[str | None, str] = {
+    None: "stop",
+    "length": "length",
+    "content_filter": "content_filter",
+    "limit": "length",
+}
+"""How an answer has ended, as OpenAI's `finish_reason` has it, by why it was cut short."""
+CUT_SHORT: Mapping[str, str] = {
+    "length": "The answer was cut short: it has the most tokens that its model may write.",
+    "content_filter": "The answer was cut short by a filter of its model's provider.",
+    "limit": "The answer is not complete: a limit of the run was reached.",
+}
+"""The same, in words."""
 MEMO = "gateway"
 """The name in a run's memo of what the request was that has started it."""
 

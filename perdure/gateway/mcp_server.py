@@ -30,7 +30,7 @@ from ..options import RunOptions
 from ..schema import object_schema
 from ..text import one_line
 from ..tool_calls import PendingApproval
-from .gateway import FoundRun, Gateway, OfferedAgent, moment, output_text, with_deciders
+from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, moment, output_text, with_deciders
 from .identity import Identity
 from .operations import json_rpc_refusal, problem_of_request, problem_response
 from .problems import HttpProblem
@@ -327,6 +327,8 @@ async def _result_of(found: FoundRun) -> types.CallToolResult:
     except RunError as error:
         return text_result(f"{error.kind}: {error}", is_error=True)
     told = text_result(output_text(result.output))
+    if result.cut_short:
+        told.content.append(types.TextContent(text=CUT_SHORT[result.cut_short]))
     if isinstance(result.output, str):
         return told
     return told.model_copy(update={"structured_content": {"output": result.output}})

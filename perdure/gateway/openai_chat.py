@@ -18,7 +18,7 @@ from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent
 from ..messages import DELEGATED, Usage
 from ..options import RunOptions
-from .gateway import FoundRun, Gateway, OfferedAgent, digest_of, output_text
+from .gateway import FINISHES, FoundRun, Gateway, OfferedAgent, digest_of, output_text
 from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
 from .identity import Identity
 from .openai_start import ORIGIN_NAME, AgentRequest
@@ -148,8 +148,7 @@ class ChatCompletion:
         except RunError as error:
             raise HttpProblem(422, error.kind, str(error), headers=run_headers(found.id)) from error
         text = output_text(result.output)
-        finish = "length" if result.is_incomplete else "stop"
-        body = self._body(_completion_id(found), text, result.usage, finish)
+        body = self._body(_completion_id(found), text, result.usage, FINISHES[result.cut_short])
         return JSONResponse(body, headers=run_headers(found.id))
 
     async def _stream(self, found: FoundRun) -> AsyncGenerator[bytes, None]:
@@ -193,7 +192,7 @@ class ChatCompletion:
             kind = event.data.get("kind", event.type)
             message = event.data.get("message", "The run was cancelled")
             return frame(json.dumps(error_body(HttpProblem(422, kind, message))))
-        end = self._chunk(id, {}, finish="stop")
+        end = self._chunk(id, {}, finish=FINISHES[event.data.get("cutShort")])
         return end + (self._chunk(id, None, usage=usage) if self._asked.with_usage else b"")
 
     def _chunk(

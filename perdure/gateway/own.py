@@ -142,6 +142,7 @@ async def show_result(call: HttpCall[WaitQuery]) -> RunOutcome:
         usage=result.usage,
         cost_usd=result.cost_usd,
         is_incomplete=result.is_incomplete,
+        cut_short=result.cut_short,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..client.listed_status import ListedStatus
-from ..messages import Usage
+from ..messages import CutShort, Usage
 from ..protocol.outcome import RunStatus
 from ..tool_calls import PendingApproval
 
@@ -90,6 +90,8 @@ class RunOutcome(CamelCase):
     usage: Usage | None = None
     cost_usd: float | None = None
     is_incomplete: bool = False
+    cut_short: CutShort | None = None
+    """Why the output ends before all was said."""
     error: dict[str, str] | None = None
     """`kind` and `message` of a run that has ended without a result."""
 

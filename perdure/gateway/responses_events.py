@@ -273,7 +273,11 @@ class ResponseEvents:
                 yield self._add(call.index, self._item_of(call, "incomplete"))
         self.body |= {"status": status, "completed_at": int(event.time) or None, "usage": usage_body(self._usage)}
         self.is_over = True
-        type = "response.completed" if status == "completed" else "response.failed"
+        if status == "completed" and (why := event.data.get("cutShort")):
+            reason = "content_filter" if why == "content_filter" else "max_output_tokens"
+            status, self.body["incomplete_details"] = "incomplete", {"reason": reason}
+            self.body["status"] = status
+        type = f"response.{status}" if status in ("completed", "incomplete") else "response.failed"
         yield self._next(type, response=dict(self.body))
 
 

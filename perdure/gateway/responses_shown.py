@@ -93,7 +93,7 @@ class ShownResponse:
         made = self._events()
         async for _ in self._frames_of(made):
             pass
-        if made.body["status"] != "completed":
+        if made.body["status"] not in ("completed", "incomplete"):
             error = made.body["error"] or {"code": "cancelled", "message": "The run was cancelled"}
             raise HttpProblem(422, error["code"], error["message"], headers=self.headers)
         return made.body
@@ -132,7 +132,7 @@ class ShownResponse:
                     await self._found.handle.result()
             return await self.body()
         body = await self.body()
-        if body["status"] in ("completed", "failed"):
+        if body["status"] in ("completed", "incomplete", "failed"):
             raise BadParameter("response_id", f"The response {str(self.id)!r} has ended: it is {body['status']}")
         return body
 

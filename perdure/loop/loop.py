@@ -108,7 +108,10 @@ class AgentLoop:
             error.iterations = self.state.iterations
             self._end("failed", FailedData(kind=error.kind, message=str(error)))
             raise
-        self._end("done", LoggedDoneData(response=outcome.response))
+        done = LoggedDoneData(response=outcome.response)
+        if outcome.cut_short:
+            done["cutShort"] = outcome.cut_short
+        self._end("done", done)
         return outcome
 
     def _end(self, type: EventType, data: LoggedData) -> None:
@@ -264,7 +267,7 @@ class AgentLoop:
                 raise limit
             case "partial":
                 text = partial_text(self._options, self.state)
-                return Outcome(text, text, is_incomplete=True)
+                return Outcome(text, text, "limit", is_incomplete=True)
             case "final_answer":
                 return await self._final_answer()
 
@@ -281,7 +284,7 @@ class AgentLoop:
             self._append([reply.message])
             raise output_error(reply, self.state, self._reached_limit())
         outcome = self._answer(reply)
-        outcome.is_incomplete = True
+        outcome.is_incomplete, outcome.cut_short = True, outcome.cut_short or "limit"
         return outcome
 
     def _deny(self, point: str, reason: str | None) -> NoReturn:

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, SerializerFunctionWrapHandler, TypeAdapter, mod
 
 from ..errors import OutputError, RunError
 from ..event_data import UsageData
-from ..messages import JsonObject, Message, ModelReply, ToolCall, Usage
+from ..messages import CutShort, JsonObject, Message, ModelReply, ToolCall, Usage
 from ..options import RunOptions
 from ..text import DIGITS
 
@@ -202,6 +202,8 @@ class Outcome:
     output: Any
     response: str
     """The output as text, as the `done` event holds it."""
+    cut_short: CutShort | None = None
+    """Why the answer ends before all was said."""
     is_incomplete: bool = False
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
 
@@ -212,8 +214,8 @@ def outcome_of(reply: ModelReply, options: RunOptions) -> Outcome:
     """
     text = reply.message.text
     if options.raw and reply.raw is not None:
-        return Outcome(reply.raw, text)
-    return Outcome(text if reply.output is None else reply.output, text)
+        return Outcome(reply.raw, text, reply.cut_short)
+    return Outcome(text if reply.output is None else reply.output, text, reply.cut_short)
 
 
 def send_back(reply: ModelReply, state: LoopState, options: RunOptions, limit: RunError | None) -> tuple[str, Message]:

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 from ..conversation import ConversationRef
 from ..event_data import HoldReason
 from ..later import AwaitedCall
-from ..messages import Exchanged, Message, Usage
+from ..messages import CutShort, Exchanged, Message, Usage
 from ..tool_calls import PendingApproval
 from ..webhooks import PushTarget
 from .inventory import Missing
@@ -24,6 +24,7 @@ class RunOutput(Exchanged):
     iterations: int = 0
     usage: Usage = Usage()
     is_incomplete: bool = False
+    cut_short: CutShort | None = Field(default=None, exclude_if=operator.not_)
     messages: list[Message] | None = None
     """The conversation, if it is small; None otherwise."""
     tail: ConversationRef | None = None
@@ -171,5 +172,7 @@ class RunResult(BaseModel, Generic[T]):
     """How many model calls are not in `cost_usd`, because their price is not known."""
     is_incomplete: bool = False
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
+    cut_short: CutShort | None = None
+    """Why the output ends before all was said: `length`, `content_filter`, or `limit`; None where it is whole."""
     unread_steering: list[str] = []
     """The steering messages that came too late for a model call; they are the last of `messages`, too."""

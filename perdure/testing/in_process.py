@@ -252,6 +252,7 @@ class InProcessRun(Generic[T]):
             cost_usd=state.cost_usd,
             unpriced_calls=state.unpriced_calls,
             is_incomplete=outcome.is_incomplete,
+            cut_short=outcome.cut_short,
             unread_steering=list(self.effects.unread),
         )
         if self._output_type is not None:

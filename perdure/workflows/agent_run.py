@@ -75,6 +75,7 @@ class Ending:
             iterations=loop.iterations,
             usage=loop.usage,
             is_incomplete=outcome.is_incomplete,
+            cut_short=outcome.cut_short,
             messages=conversation.messages if is_small else None,
             tail=self._tail(),
             iteration=loop.iteration,

@@ -108,7 +108,7 @@ async def test_partial_gives_a_text_and_the_last_that_the_model_said() -> None:
     result = await stage.play()
     assert result.output == f"{PARTIAL_TEXT}\n\nHalf of it is blue."
     assert (result.is_incomplete, result.iterations) == (True, 2)
-    assert stage.data("done") == [{"response": result.output}]
+    assert stage.data("done") == [{"response": result.output, "cutShort": "limit"}]
     assert result.messages[-1].role == "tool"
 
 

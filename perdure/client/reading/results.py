@@ -92,6 +92,7 @@ async def complete_result(chain: Chain, output: RunOutput) -> RunResult[Any]:
         cost_usd=output.cost_usd,
         unpriced_calls=output.unpriced_calls,
         is_incomplete=output.is_incomplete,
+        cut_short=output.cut_short,
         unread_steering=[message.text for message in messages[len(messages) - output.unread_steering :]],
     )
 
