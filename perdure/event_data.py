@@ -45,7 +45,6 @@ class PermissionCompletedData(VouchedData):
     by: str | None
     """Who decided; without `vouched`, as far as they said."""
     reason: str | None
-    """Why it was denied."""
     arguments: JsonObject | None
     """What ran in place of the model's arguments; None where nothing was edited."""
     answer: str | None
@@ -183,7 +182,6 @@ class LoggedDoneData(TypedDict):
 
     response: str
     cutShort: NotRequired[CutShort]
-    """Why the answer ends before all was said; absent where it is whole."""
 
 
 class DoneData(LoggedDoneData):

@@ -8,27 +8,29 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+from pydantic_core import to_jsonable_python
 from temporalio import workflow
 
 from ..agents import Agent
 from ..argument_types import require
-from ..declared_tools import ApprovalPolicy
+from ..declared_tools import ApprovalPolicy, Property
+from ..errors import RenderError
 from ..messages import Message
 from ..model_choice import AS_WRITTEN, ModelChoice, with_other_model
 from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.portable import credentials_in, portable
 from ..prompty.prepare import prepare
-from ..prompty.rich_values import with_media_read
+from ..prompty.rich_values import MEDIA, media_parts, thread_messages, with_media_read
 from ..protocol.features import CONTEXT, CREDENTIALS, DECIDERS, FALLBACK, LOCK, needed_by
 from ..protocol.run import RunInput
 from ..redaction import redactor
+from ..schema import LENIENT, object_schema
 from ..settings.agent_file import options_for
 from ..settings.delegates import as_started
 from ..text import valid_json
 from ..tools.binding import bound_inputs
 from ..tools.files import record_tools
-from .input_kinds import require_kinds
 
 
 def run_input(
@@ -74,6 +76,38 @@ def new_run(
         options=chosen,
         features=[*needed_by(chosen), *_needed_by_agents([sent, *agents.values()])],
     )
+
+
+def require_kinds(agent: Agent, inputs: Mapping[str, Any]) -> None:
+    """Raises RenderError for a value that is not of its input's declared kind, or not one of its `enumValues`.
+
+    Null is as good as no value where none is required. Inputs that are not declared pass.
+    """
+    for declared in agent.inputs or ():
+        value = inputs.get(declared.name)
+        if value is None and not (declared.required and declared.name in inputs):
+            continue
+        if fault := _fault(declared, value):
+            raise RenderError(f"input {declared.name!r}: {fault}. The agent declares it with the kind {declared.kind}")
+
+
+def _fault(declared: Property, value: Any) -> str:
+    """Return why a value is not what is declared; "" when it is."""
+    name, kind = declared.name, declared.kind
+    if kind == "thread":
+        return "" if thread_messages(name, value) is not None else f"{value!r:.200} is not a list of messages"
+    if kind in MEDIA:
+        try:
+            media_parts(name, kind, value)
+        except RenderError:
+            return f"{value!r:.200} is not a text, or a map with `source`"
+        return ""
+    from jsonschema import Draft202012Validator  # only where an input has such a kind
+
+    schema = object_schema([declared.model_copy(update={"required": True})], LENIENT)
+    given = {name: to_jsonable_python(value, fallback=str)}
+    fault = next(Draft202012Validator(schema).iter_errors(given), None)
+    return f"{fault.json_path}: {fault.message:.400}".removeprefix(f"$.{name}").lstrip(": ") if fault else ""
 
 
 def loaded_agent(agent: Agent | str | PathLike[str], choice: ModelChoice = AS_WRITTEN) -> Agent:

@@ -6,16 +6,13 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 
-from a2a.helpers import get_message_text, new_text_artifact, new_text_message
+from a2a.helpers import new_text_artifact, new_text_message
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers import RequestHandler
 from a2a.server.request_handlers.request_handler import validate_request_params
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes import create_jsonrpc_routes
 from a2a.types import (
-    AgentCapabilities,
     AgentCard,
-    AgentInterface,
-    AgentSkill,
     CancelTaskRequest,
     DeleteTaskPushNotificationConfigRequest,
     GetExtendedAgentCardRequest,
@@ -38,22 +35,23 @@ from a2a.types import (
 )
 from a2a.utils.errors import (
     A2AError,
+    ContentTypeNotSupportedError,
     InternalError,
     InvalidParamsError,
     TaskNotFoundError,
     UnsupportedOperationError,
 )
-from starlette.requests import Request
+from google.protobuf.json_format import MessageToJson
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from .._version import __version__
 from ..client.callers import AnswerText, held_back_characters
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent
 from ..protocol.search_attributes import SESSION, quote
 from ..redaction import get_logger
 from ..tool_calls import PendingApproval
+from .a2a_card import card_answer
 from .a2a_decisions import decide, was_decision
 from .a2a_push import add_config, add_config_or_tell, config_of, configs_of, remove_config
 from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, digest_of, output_text, with_deciders
@@ -66,8 +64,6 @@ logger = get_logger("perdure.gateway")
 
 ANSWER = "answer"
 """The artifact that has a run's output."""
-VERSIONS = ("1.0", "0.3")
-"""Of the protocol. With the older one among them, a card has its fields in both forms."""
 _STATES = {"COMPLETED": TaskState.TASK_STATE_COMPLETED, "CANCELED": TaskState.TASK_STATE_CANCELED}
 
 
@@ -84,44 +80,12 @@ class A2aDialect:
             routes += create_jsonrpc_routes(_Handler(gateway, offer), base, enable_v0_3_compat=True)
             paths = [f"{base}/.well-known/agent-card.json"]
             paths += ["/.well-known/agent-card.json"] if len(gateway.offers) == 1 else []
-            routes += [Route(path, _card_answer(offer, base, is_open=not gateway.authenticators)) for path in paths]
+            routes += [Route(path, card_answer(offer, base, is_open=not gateway.authenticators)) for path in paths]
         return routes
 
     def refusal(self, problem: HttpProblem) -> Response:
         """Return the answer to a request that is refused before it is read."""
         return json_rpc_refusal(problem)
-
-
-def _card_answer(offer: OfferedAgent, base: str, *, is_open: bool) -> Any:
-    """Return the handler that shows the card, with the address by which it was asked."""
-
-    async def answer(request: Request) -> Response:
-        card = card_of(offer, f"{request.url.scheme}://{request.url.netloc}{base}", is_open=is_open)
-        [route] = create_agent_card_routes(card)
-        return await route.endpoint(request)  # type: ignore[no-any-return]
-
-    return answer
-
-
-def card_of(offer: OfferedAgent, url: str, *, is_open: bool) -> AgentCard:
-    """Return the card of an agent that is served at `url`."""
-    description = offer.agent.description or f"The agent {offer.name}."
-    card = AgentCard(
-        name=offer.name,
-        description=description,
-        version=__version__,
-        supported_interfaces=[
-            AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=version) for version in VERSIONS
-        ],
-        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
-        default_input_modes=["text/plain"],
-        default_output_modes=["text/plain"],
-        skills=[AgentSkill(id=offer.name, name=offer.name, description=description, tags=["perdure"])],
-    )
-    if not is_open:
-        card.security_schemes["bearer"].http_auth_security_scheme.scheme = "bearer"
-        card.security_requirements.add().schemes["bearer"].SetInParent()
-    return card
 
 
 class _Handler(RequestHandler):
@@ -233,17 +197,16 @@ class _Handler(RequestHandler):
 
     async def _pass_on(self, message: Message, identity: Identity) -> FoundRun:
         """Pass a message on: to what waits in its task, to the task's run, or as the next turn of its context."""
-        text = get_message_text(message)
         if message.task_id:
-            return await self._continue(message, identity, text)
-        if not text.strip():
+            return await self._continue(message, identity)
+        if not (text := _text_of(message)).strip():
             raise InvalidParamsError("expected a message with a text")
         chosen = message.context_id or f"{self._offer.name}-{digest_of([identity.tenant, message.message_id])}"
         session = await self._gateway.session(identity, chosen, self._offer)
         run = await session.send(text, message_id=digest_of([message.message_id]), by=identity.name)
         return await self._gateway.run(identity, run.id)
 
-    async def _continue(self, message: Message, identity: Identity, text: str) -> FoundRun:
+    async def _continue(self, message: Message, identity: Identity) -> FoundRun:
         found = await self._gateway.run(identity, message.task_id)
         if found.has_ended:
             raise UnsupportedOperationError(
@@ -253,7 +216,7 @@ class _Handler(RequestHandler):
         if pending:
             await decide(self._gateway, identity, found, message, pending)
         elif not await was_decision(self._gateway, identity, found, message):
-            return await self._steer(found, message, identity, text)
+            return await self._steer(found, message, identity, _text_of(message))
         return found
 
     async def _steer(self, found: FoundRun, message: Message, identity: Identity, text: str) -> FoundRun:
@@ -327,6 +290,21 @@ def context_of(run_id: str) -> str:
     """Return the session of a run; a run of none is its own context."""
     session, slash, turn = run_id.rpartition("/")
     return session if slash and turn.isdecimal() else run_id
+
+
+def _text_of(message: Message) -> str:
+    """Return what a message says: its texts, and its data as JSON. Raises `ContentTypeNotSupportedError` for files."""
+    said: list[str] = []
+    for part in message.parts:
+        match part.WhichOneof("content"):
+            case "text":
+                said.append(part.text)
+            case "data":
+                said.append(MessageToJson(part.data, indent=None))
+            case _:
+                name = part.filename or part.url or part.media_type or "without a name"
+                raise ContentTypeNotSupportedError(f"the file {name!r:.200}: agents here take text and data, no files")
+    return "\n".join(said)
 
 
 def _piece(found: FoundRun, text: str, *, is_first: bool) -> TaskArtifactUpdateEvent:

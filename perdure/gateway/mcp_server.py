@@ -233,7 +233,6 @@ class _AgentServer:
         return {"resultType": "complete"}
 
     async def _task(self, ctx: Context, id: str) -> FoundRun:
-        """Return the run that is the task of that id. Raises `MCPError`."""
         _require_tasks(ctx, id)
         try:
             return await self._gateway.run(_identity_of(ctx), id)

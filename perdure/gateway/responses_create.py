@@ -51,7 +51,8 @@ class Creation:
         return JSONResponse(body, headers=shown.headers)
 
     def _task(self) -> str | None:
-        if self._asked.session or self._asked.previous_response_id or not self._said.words:
+        is_later = self._asked.session or self._asked.previous_response_id or self._said.run
+        if is_later or not self._said.words:
             return None
         return task_of(self._request.headers, len(self._said.messages), self._said.words[-1].text)
 
@@ -87,6 +88,8 @@ class Creation:
             id = (await session.status()).run_id
         elif self._asked.previous_response_id:
             id = ResponseId.read(self._asked.previous_response_id).run
+        elif self._said.run:
+            id = self._said.run
         else:
             id = self._said.question.run if self._said.question else None
         return await self._gateway.run(self._identity, id) if id else None

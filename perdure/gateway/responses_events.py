@@ -9,10 +9,9 @@ from typing import Any
 
 from ..events import TERMINAL_EVENTS, RunEvent
 from ..messages import Message, Usage
-from .gateway import digest_of
 from .problems import HttpProblem
 from .responses_text import Frame, ReplyText, TextSoFar, event_number, frame_of
-from .responses_wire import APPROVAL, QUESTION, AskedCall, ResponseId, text_item, text_part, usage_body
+from .responses_wire import APPROVAL, QUESTION, AskedCall, ResponseId, item_mark, text_item, text_part, usage_body
 
 
 @dataclass
@@ -42,7 +41,7 @@ class ResponseEvents:
         """How often a person was asked: anew after each of several who have to agree."""
         self.is_over = False
         self._id = id
-        self._mark = digest_of([id.run])[:16]
+        self._mark = item_mark(id.run)
         self._held_back = held_back
         self._after = -1 if after is None else after
         self._known = None if after is None else TextSoFar.read(after)

@@ -39,6 +39,22 @@ class ResponseId:
         return cls(match[3], int(match[1]), bool(match[2]))
 
 
+def item_mark(run: str) -> str:
+    """Return what the ids of a run's items have after their kind: any gateway finds the run by it."""
+    return base64.b32encode(run.encode()).decode().rstrip("=").lower()
+
+
+def run_of_item(id: str) -> str:
+    """Return the run that an item is of. Raises `BadParameter`."""
+    if id.startswith((APPROVAL, QUESTION)):
+        return AskedCall.read(id).run
+    mark = f"{id}_".split("_")[1].upper()
+    try:
+        return base64.b32decode(mark + "=" * (-len(mark) % 8)).decode()
+    except ValueError as error:
+        raise BadParameter("input", f"input: {id!r:.200} is no item of a response here") from error
+
+
 class AskedCall(BaseModel):
     """A call that waits for a person, as the id of an item has it: any gateway can pass the decision on."""
 
@@ -168,6 +184,8 @@ class Said:
     decisions: list[SaidDecision] = field(default_factory=list)
     question: AskedCall | None = None
     """The question that `words` answer."""
+    run: str = ""
+    """The run whose items are referred to: what was said until then is its conversation."""
 
     @property
     def text(self) -> str:
@@ -203,7 +221,9 @@ def said_in(asked: ResponseRequest) -> Said:
                 said.decisions.append(SaidDecision(call, item.approve, item.reason or "denied"))
                 said.words = []
             case "item_reference":
-                raise BadParameter("input", "input: items are not kept one by one: name previous_response_id instead")
+                is_question = (item.id or "").startswith(QUESTION)
+                question = AskedCall.read(item.id or "") if is_question else None
+                said = Said(run=run_of_item(item.id or ""), question=question)
             # What else there is, such as calls, are a history's: the agent's own runs have them.
     return said
 

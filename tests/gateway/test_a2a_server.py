@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,11 +12,12 @@ import httpx
 import pytest
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.compat.v0_3.types import AgentCard as OldCard
-from a2a.helpers import get_artifact_text, get_message_text, new_text_message
+from a2a.helpers import get_artifact_text, get_message_text, new_data_part, new_text_message
 from a2a.types import (
     CancelTaskRequest,
     GetTaskRequest,
     Message,
+    Part,
     Role,
     SendMessageConfiguration,
     SendMessageRequest,
@@ -23,7 +25,7 @@ from a2a.types import (
     Task,
     TaskState,
 )
-from a2a.utils.errors import A2AError
+from a2a.utils.errors import A2AError, ContentTypeNotSupportedError
 
 from perdure.gateway.identity import TokenFile
 from perdure.testing import ScriptedModel, asks, call, says
@@ -137,6 +139,22 @@ async def test_a_stream_ends_before_a_proxy_cuts_it_and_says_how_to_go_on(
         await served.gateway.client.get_workflow_handle(seen[0].task.id).result()
         whole = await client.get_task(GetTaskRequest(id=seen[0].task.id))
     assert get_artifact_text(whole.artifacts[0]) == TEXT
+
+
+async def test_data_is_read_and_a_file_is_refused(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([says("Seen.")])
+    async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
+        for file in Part(url="https://example.com/a.pdf"), Part(raw=b"%PDF", filename="a.pdf"):
+            told = said("Read it.")
+            told.parts.append(file)
+            with pytest.raises(ContentTypeNotSupportedError, match=r"a\.pdf"):
+                await send(client, told)
+        told = said("Look.")
+        told.parts.append(new_data_part({"order": 3, "open": True}))
+        await send(client, told)
+    [request] = model.requests
+    words, data = request.body["messages"][-1]["content"].split("\n", 1)
+    assert (words, json.loads(data)) == ("Look.", {"order": 3, "open": True})
 
 
 async def test_what_waits_is_decided_in_the_task(scripted: Scripted, serve_agents: Serve) -> None:

@@ -233,6 +233,26 @@ async def test_a_background_response_lasts_while_a_person_decides(scripted: Scri
         assert events[-1].response.output_text == "Which?Blue it is."
 
 
+async def test_items_that_are_referred_to_stand_for_their_runs_conversation(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
+    model = scripted([says("Blue."), asks(call("echo", text="x")), says("Seen."), says("Red.")])
+    async with (
+        serve_agents(scripted_agent(model, ["echo"]), tools={"echo": echo}) as served,
+        client_of(served) as client,
+    ):
+        history: list[Any] = [{"role": "developer", "content": "Be brief."}]
+        for asked in "Which?", "Sure?", "Another?":
+            history.append({"role": "user", "content": [{"type": "input_text", "text": asked}]})
+            answer = await client.responses.create(model="tested", input=history)
+            history += [{"type": "item_reference", "id": each.id} for each in answer.output]
+    assert answer.output_text == "Red."
+    said = [(each["role"], each["content"]) for each in model.requests[-1].body["messages"] if each.get("content")]
+    users = [content for role, content in said if role == "user"]
+    assert users == ["Be brief.", "Which?", "Sure?", "Another?"]
+    assert [content for role, content in said if role == "assistant"] == ["Blue.", "Seen."]
+
+
 async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) -> None:
     model = scripted([asks(call("echo", text="x"))] * 20)
     agent = scripted_agent(model, ["echo"], metadata={"perdure": {"maxIterations": 2}})
@@ -249,7 +269,8 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
             ({"input": "x", "model": "none"}, "There is no agent"),
             ({"input": []}, "expected a message"),
             ({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "input_audio"),
-            ({"input": [{"type": "item_reference", "id": "x"}]}, "previous_response_id"),
+            ({"input": [{"type": "item_reference", "id": "msg_x1_2"}]}, "no item of a response here"),
+            ({"input": [{"type": "item_reference", "id": "msg_nzxw4zi_2"}]}, "There is no run 'none'"),
             ({"input": "x", "previous_response_id": "resp_x"}, "There is no response"),
             ({"input": "x", "previous_response_id": "resp_0_none"}, "There is no run"),
             ({"input": "x", "conversation": "none"}, "There is no session"),

@@ -17,7 +17,7 @@ from ..support.agents import scripted_agent
 from .conftest import Serve
 from .test_a2a_server import client_of as a2a_client
 from .test_a2a_server import said, send
-from .test_input_kinds import WORDS
+from .test_gateway_input_kinds import WORDS
 from .test_mcp_server import client_of as mcp_client
 
 Scripted = Callable[[Script], ScriptedModel]
