@@ -72,8 +72,6 @@ def model_choice(name: str | None = None, provider: str | None = None, endpoint:
 
 
 def with_other_model(agent: Agent, choice: ModelChoice) -> Agent:
-    """Return a copy that uses the other model; itself where nothing differs."""
-    if not any(choice):
-        return agent
+    """Return a copy that uses the other model."""
     written = agent.model.model_dump(by_alias=True, exclude_unset=True) if agent.model else None
     return agent.model_copy(update={"model": Model.model_validate(choice.in_place_of(written))})

@@ -11,11 +11,12 @@ from typing import Any
 from ..agents import Agent
 from ..client import RunHandle
 from ..client.connection import environment_names_a_server
+from ..client.run_input import loaded_agent
 from ..client.starting import StartOptions, start_arguments
 from ..commands import shell_word
 from ..errors import RunError
 from ..messages import Message
-from ..model_choice import AS_WRITTEN, ModelChoice, with_other_model
+from ..model_choice import AS_WRITTEN, ModelChoice
 from ..options import RunOptions
 from .agent_file import load_checked, read_inputs
 from .consent import require_consent
@@ -146,7 +147,7 @@ async def begin_after(server: ServerConnection, handle: RunHandle, request: RunR
             f'perdure steer {shell_word(handle.id)} "…"'
         )
     memo = memo_for(recorded, sources)
-    agent = with_other_model(recorded.input.agent, request.choice)
+    agent = loaded_agent(recorded.input.agent, request.choice)
     await consent_to(server, request, recorded, agent, memo)
     code = sources.load() if sources else load_code(memo)
     return StartArguments(

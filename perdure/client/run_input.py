@@ -113,7 +113,7 @@ def _fault(declared: Property, value: Any) -> str:
 def loaded_agent(agent: Agent | str | PathLike[str], choice: ModelChoice = AS_WRITTEN) -> Agent:
     """The agent, as its file is now, with that model. Raises what `load` raises."""
     if isinstance(agent, Agent):
-        return with_other_model(agent, choice)
+        return with_other_model(agent, choice) if any(choice) else agent
     return load(agent, defer_environment=True, choice=choice)
 
 

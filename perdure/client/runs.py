@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from ..agents import Agent, loaded_from
 from ..argument_types import require, require_known
 from ..messages import Message
-from ..model_choice import model_choice
+from ..model_choice import AS_WRITTEN, model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from .handle import RunHandle
@@ -56,7 +56,8 @@ async def start_run(
     require(agent=agent, inputs=inputs, messages=messages, id=id, task_queue=task_queue)
     require_known("start_run", start, [*inspect.signature(start_run).parameters, *StartOptions.__annotations__])
     client = with_converter(client)
-    agent = loaded_agent(agent, model_choice(model, provider, endpoint))
+    is_chosen = (model, provider, endpoint) != AS_WRITTEN
+    agent = loaded_agent(agent, model_choice(model, provider, endpoint) if is_chosen else AS_WRITTEN)
     if output_type is None:
         output_type = loaded_from(agent).output_type
     started = await start_workflow(

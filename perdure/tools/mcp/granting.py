@@ -17,7 +17,7 @@ from ...redaction import redacted_excerpt
 from ...text import one_line
 from .declaration import OAuth
 from .http import tls_context
-from .oauth import Grant, OAuthProblem, Sender, Tokens, client_metadata, drive
+from .oauth import Grant, OAuthProblem, Sender, TokenStore, client_metadata, drive
 
 Show = Callable[[str], Awaitable[None]]
 Receive = Callable[[], Awaitable[AuthorizationCodeResult]]
@@ -26,7 +26,7 @@ Receive = Callable[[], Awaitable[AuthorizationCodeResult]]
 class _Granting(OAuthClientProvider):
     """The flow of a person. A client that the owner has registered is never replaced by another one."""
 
-    def __init__(self, oauth: OAuth, tokens: Tokens, redirect: str, show: Show, receive: Receive) -> None:
+    def __init__(self, oauth: OAuth, tokens: TokenStore, redirect: str, show: Show, receive: Receive) -> None:
         super().__init__(oauth.endpoint, client_metadata(oauth, redirect), tokens, show, receive)
         self._oauth, self._redirect = oauth, redirect
 
@@ -61,7 +61,7 @@ async def grant(oauth: OAuth, redirect: str, show: Show, receive: Receive) -> Gr
     `show` gets the address for a browser, `receive` returns what came back at `redirect`. Raises OAuthProblem, and what
     these two raise.
     """
-    tokens, http, request = Tokens(oauth), Sender(tls_context()), _first_request(oauth.endpoint)
+    tokens, http, request = TokenStore(oauth), Sender(tls_context()), _first_request(oauth.endpoint)
     provider = _Granting(oauth, tokens, redirect, show, receive)
     tokens.context = provider.context
     try:

@@ -68,7 +68,7 @@ class Grant(BaseModel):
     resource: ProtectedResourceMetadata | None = None
 
 
-class Tokens:
+class TokenStore:
     """The grant for one server: the SDK's `TokenStorage`. That of a person is in a file, for all workers of a user."""
 
     def __init__(self, oauth: OAuth) -> None:
@@ -142,7 +142,10 @@ class Tokens:
 
     @asynccontextmanager
     async def lock(self) -> AsyncIterator[None]:
-        """Keep other processes, and other connections of this one, from renewing the same grant."""
+        """Keep other processes, and other connections of this one, from renewing the same grant.
+
+        Raises OAuthProblem where one of them takes too long.
+        """
         if not self.oauth.is_personal:
             yield
             return
@@ -179,7 +182,7 @@ def _is_locked(lock: int) -> bool:
 class _Own(ClientCredentialsOAuthProvider):
     """Tokens of the client itself. Its secret goes to the server that the file names, whatever the MCP server says."""
 
-    def __init__(self, oauth: OAuth, tokens: Tokens) -> None:
+    def __init__(self, oauth: OAuth, tokens: TokenStore) -> None:
         issuer = oauth.issuer or oauth.token_url
         super().__init__(oauth.endpoint, tokens, oauth.client_id, oauth.client_secret, issuer=issuer)
         self._oauth, self._issuer = oauth, oauth.issuer or None
@@ -196,7 +199,7 @@ class _Own(ClientCredentialsOAuthProvider):
 class _Personal(OAuthClientProvider):
     """Renews the tokens of a person who has connected, where they were granted; nothing is discovered anew."""
 
-    def __init__(self, oauth: OAuth, tokens: Tokens) -> None:
+    def __init__(self, oauth: OAuth, tokens: TokenStore) -> None:
         super().__init__(oauth.endpoint, client_metadata(oauth, None), tokens)
         self._tokens = tokens
 
@@ -288,7 +291,7 @@ class OAuthTokens(httpx2.Auth):
 
     def __init__(self, oauth: OAuth, verify: SSLContext) -> None:
         self._oauth = oauth
-        self._tokens = Tokens(oauth)
+        self._tokens = TokenStore(oauth)
         named = (oauth.endpoint, oauth.issuer, oauth.token_url)
         hosts = frozenset(urlsplit(url).netloc for url in named if url)
         self._http = Sender(verify, None if oauth.is_personal else hosts)

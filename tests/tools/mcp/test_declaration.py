@@ -54,8 +54,8 @@ def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
         ({"connection": {"endpoint": "file:///etc/passwd"}}, "expected a URL such as https://host/mcp"),
         ({"connection": {"endpoint": "https://host:99999/"}}, "expected a URL such as https://host/mcp"),
         (
-            {"connection": {"kind": "oauth", "endpoint": "https://host"}},
-            "connection.kind is 'oauth': expected one of key",
+            {"connection": {"kind": "foundry", "endpoint": "https://host"}},
+            "connection.kind is 'foundry': expected one of key",
         ),
         ({**URL, "options": {"args": ["x"]}}, "options.args is for a server that is started by options.command"),
         ({**URL, "options": {"headers": ["x"]}}, "options.headers: expected a map from names to texts"),

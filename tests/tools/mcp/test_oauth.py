@@ -1,4 +1,4 @@
-"""Tokens for MCP servers: of the client's own, and of a person who has connected; ended, refused, and shared."""
+"""TokenStore for MCP servers: of the client's own, and of a person who has connected; ended, refused, and shared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.declaration import OAuth
 from perdure.tools.mcp.granting import grant
 from perdure.tools.mcp.kind import McpKind
-from perdure.tools.mcp.oauth import OAuthProblem, Tokens
+from perdure.tools.mcp.oauth import OAuthProblem, TokenStore
 
 from ...support.mcp_stage import Tools, on_http
 from ...support.oauth_server import CLIENT, SECRET, Authority, authority
@@ -41,7 +41,7 @@ def personal(both: Authority) -> dict[str, Any]:
     return on_http(both.mcp, connection={"kind": "oauth"})
 
 
-async def connect(both: Authority, oauth: OAuth | None = None) -> Tokens:
+async def connect(both: Authority, oauth: OAuth | None = None) -> TokenStore:
     """As a person does whose browser follows each redirect."""
     oauth = oauth or OAuth(both.mcp, is_personal=True)
     seen: list[str] = []
@@ -55,7 +55,7 @@ async def connect(both: Authority, oauth: OAuth | None = None) -> Tokens:
         return AuthorizationCodeResult(code=back.get("code", ""), state=back.get("state"), iss=back.get("iss"))
 
     await grant(oauth, "http://127.0.0.1:1/callback", show, receive)
-    tokens = Tokens(oauth)
+    tokens = TokenStore(oauth)
     tokens.read()
     return tokens
 
@@ -212,7 +212,7 @@ async def test_a_wrong_issuer(field: str, message: str, both: Authority) -> None
     setattr(both, field, "http://127.0.0.1:9/wrong")
     with pytest.raises(OAuthProblem, match=message):
         await connect(both)
-    assert not Tokens(OAuth(both.mcp, is_personal=True)).path.exists()
+    assert not TokenStore(OAuth(both.mcp, is_personal=True)).path.exists()
 
 
 async def test_a_server_that_registers_nobody(both: Authority) -> None:
