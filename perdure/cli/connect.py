@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -44,11 +44,16 @@ def connect(
     user on this machine use them and renew them.
     """
     found = _of_url(server, client_id, scopes) if "://" in server else _of_file(Path(server), tool)
+    flow = _flow()
+    execute(flow.connect_all(found, flow.Browser(port, browser, timeout), as_json=as_json))
+
+
+def _flow() -> Any:
+    """Return the module that connects: the SDK takes a second to import, and may not be installed."""
     try:
-        flow = import_module(".connecting", __package__)  # The SDK takes a second, and may not be installed.
+        return import_module(".connecting", __package__)
     except ModuleNotFoundError as error:
         raise Failure(f"kind: mcp needs the package mcp: pip install 'perdure[mcp]' ({error})") from None
-    execute(flow.connect_all(found, flow.Browser(port, browser, timeout), as_json=as_json))
 
 
 def _of_url(url: str, client_id: str | None, scopes: list[str] | None) -> dict[str, OAuth]:
