@@ -137,8 +137,27 @@ class TextPieces:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint to append to a message, with the known word that is most like `word`; "" when none is."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    near = nearest(word, known)
+    return "" if near is None else f" (did you mean {near!r}?)"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most like `word`, whatever their capitals and what joins their parts, or None."""
+    plain = {_plain_word(each): each for each in known}
+    near = difflib.get_close_matches(_plain_word(word), plain, n=1, cutoff=0.7)
+    return plain[near[0]] if near else None
+
+
+def _plain_word(word: str) -> str:
+    return re.sub(r"[\W_]", "", word).lower() or word
+
+
+def unknown_argument(name: str, known: Iterable[str], place: str = "") -> str:
+    """Return the sentence for an argument that a tool does not have, with the one that may be meant, or all of them."""
+    names = list(known)
+    near = nearest(name[:200], names)
+    hint = f"expected {excerpt(', '.join(names), 500)}" if names else "it takes none"
+    return f"unknown argument {place + name!r:.100}: {f'did you mean {place + near!r}?' if near else hint}"
 
 
 def fault_text(detail: Mapping[str, Any]) -> str:

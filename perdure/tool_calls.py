@@ -15,7 +15,7 @@ from .agents import Agent, RecordedAgents
 from .declared_tools import ApprovalPolicy, OfferedFunction, Property
 from .messages import Exchanged, JsonObject, Message, Part, ToolResult
 from .schema import object_schema
-from .text import one_line
+from .text import one_line, unknown_argument
 
 
 class ToolRequest(Exchanged):
@@ -388,7 +388,7 @@ def _problem(detail: Any) -> str:
         case "missing":
             return f"'{place}' is required"
         case "extra_forbidden":
-            return f"'{place}' is not a parameter ({', '.join(AskedQuestion.model_fields)})"
+            return unknown_argument(place, AskedQuestion.model_fields)
         case "string_pattern_mismatch":
             return f"'{place}' is empty: expected a text"
     return f"'{place}': {detail['msg'][0].lower()}{detail['msg'][1:]}"

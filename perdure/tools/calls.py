@@ -17,7 +17,7 @@ from .isolated import is_isolated, isolated_call
 from .kind import KindCall
 from .resources import Resources
 from .signature import InvalidArguments, signature_of
-from .validation import find_problems, schema_problems, without_absent
+from .validation import find_problems, schema_problems, unknown_arguments, without_absent
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,17 @@ def _checked_arguments(
     if declared is None:
         return dict(arguments)
     given = without_absent(declared, arguments)
-    if problems := find_problems(declared, given):
-        raise InvalidArguments([*_unexpected_arguments(handler, given, elsewhere), *problems])
+    unexpected, problems = _unexpected_arguments(handler, declared, given, elsewhere), find_problems(declared, given)
+    if unexpected or problems:
+        raise InvalidArguments([*unexpected, *problems])
     return given
 
 
-def _unexpected_arguments(handler: Handler, given: Mapping[str, Any], elsewhere: Container[str]) -> list[str]:
-    """Return what a function that is called by names does not have; it may have more than is declared."""
+def _unexpected_arguments(
+    handler: Handler, declared: Sequence[Property], given: Mapping[str, Any], elsewhere: Container[str]
+) -> list[str]:
+    """Return what the tool does not have; a function that is called by names may have more than is declared."""
     if handler.function is None or not handler.is_by_name:
-        return []
+        return unknown_arguments(given, [prop.name for prop in declared])
     hidden = handler.tool.bindings or {}
     return signature_of(handler.function).unexpected_arguments(given, hidden=hidden, elsewhere=elsewhere)

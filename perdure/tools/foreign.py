@@ -15,7 +15,7 @@ from ..text import did_you_mean, fault_text
 from ..tool_calls import ChildWorkflow, Execution, ForeignActivity
 from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
 from .signature import InvalidArguments
-from .validation import MAX_PROBLEMS, find_problems, without_absent
+from .validation import find_problems, unknown_arguments, without_absent
 
 DEFAULT_WAIT = 60.0
 """Seconds that a call waits for a worker of its queue."""
@@ -303,16 +303,11 @@ def complete_arguments(options: CallOptions, given: Mapping[str, Any]) -> dict[s
     """
     visible = [prop for prop in options.parameters if prop.name not in options.hidden]
     written = without_absent(visible, {name: value for name, value in given.items() if name not in options.hidden})
-    if problems := [*_unknown_arguments(visible, written), *find_problems(visible, written)]:
+    known = [prop.name for prop in visible]
+    if problems := [*unknown_arguments(written, known), *find_problems(visible, written)]:
         raise InvalidArguments(problems)
     defaults = {prop.name: prop.default for prop in options.parameters if prop.default is not None}
     return {**defaults, **written, **options.bound}
-
-
-def _unknown_arguments(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> list[str]:
-    names = [prop.name for prop in parameters]
-    known = ", ".join(names) or "there are none"
-    return [f"'{name:.100}' is not a parameter ({known})" for name in arguments if name not in names][:MAX_PROBLEMS]
 
 
 def sent_arguments(options: CallOptions, arguments: Mapping[str, Any]) -> list[Any]:

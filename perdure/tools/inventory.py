@@ -14,7 +14,7 @@ from ..declared_tools import ApprovalPolicy, FunctionTool, OfferedFunction, Tool
 from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..redaction import redactor
-from ..schema import without_properties
+from ..schema import closed_schema, without_properties
 from ..tool_calls import ToolSpec
 from ..tool_locks import PinnedFunction, PinnedTool, changes, host_of, lock_of
 from .declaration import completed_declaration, contradiction, has_parameters, place_of
@@ -269,7 +269,7 @@ def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: Tool
     for offering in offerings:
         try:
             name = _free_name(handler.tool, offering.name, taken)
-            function = _function(handler.tool, name, offering)
+            function = _function(handler, name, offering)
         except ToolOfferError as error:
             found.unknown.append(OfferProblem(handler.tool.name, handler.tool.kind, str(error)))
             continue
@@ -293,12 +293,13 @@ def _free_name(tool: Tool, name: str, taken: set[str]) -> str:
     raise ToolOfferError(f"it offers a function {name!r}, which another tool offers too: rename one of the tools")
 
 
-def _function(tool: Tool, name: str, offering: Offering) -> OfferedFunction:
-    bound = frozenset(tool.bindings or ())
+def _function(handler: Handler, name: str, offering: Offering) -> OfferedFunction:
+    tool, bound = handler.tool, frozenset(handler.tool.bindings or ())
     try:
         schema, details = json_value(offering.parameters), json_value(offering.details)
     except LoadError as error:
         raise ToolOfferError(f"its function {name!r} has no JSON form: {error}") from error
+    schema = closed_schema(schema) if handler.kind and handler.kind.closes_schemas else schema
     function = OfferedFunction(
         name=name,
         of=tool.name,

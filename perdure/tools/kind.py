@@ -123,6 +123,10 @@ class ToolKind:
 
     asks_others: ClassVar[bool] = False
     """Whether `offer` reads files or asks servers. Then an ordinary activity does it, once for each run."""
+    closes_schemas: ClassVar[bool] = True
+    """Whether an argument that a function's schema does not have is refused where the schema does not say so itself.
+    False for functions of others, who may take more than they have declared.
+    """
 
     def problems(self, tool: Tool) -> Sequence[str]:
         """Return what is wrong with a declaration, a sentence each, for `perdure validate` and for the start of a

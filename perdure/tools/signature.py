@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from operator import or_
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -15,7 +15,7 @@ import typing_extensions
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
-from ..text import fault_text
+from ..text import fault_text, unknown_argument
 from .context import ToolContext
 
 MISSING = inspect.Parameter.empty
@@ -49,6 +49,34 @@ class FunctionParameter:
     default: Any = MISSING
     """`MISSING` for a required parameter."""
 
+    @cached_property
+    def members(self) -> frozenset[str] | None:
+        """Names that objects in its values may have: pydantic would drop others without a word. None where some object
+        takes any.
+        """
+        schema = self.adapter.json_schema() if self.adapter else {}
+        return (
+            None
+            if any(_is_open(each) for each in _objects(schema))
+            else frozenset(name for each in _objects(schema) for name in each["properties"])
+        )
+
+    def converted(self, value: Any) -> Any:
+        """Return the value as the annotated type. Raises pydantic's ValidationError."""
+        if self.adapter is None or (value is None and self.default is MISSING):
+            return value
+        is_strict = isinstance(value, dict | list) and bool(self.members)
+        return self.adapter.validate_python(value, extra="forbid" if is_strict else None)
+
+    def problem(self, detail: Any) -> str:
+        """Return what pydantic says of one fault, in words for a model."""
+        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
+        if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument") and self.members:
+            inner, _, last = place.rpartition(".")
+            return unknown_argument(last, sorted(self.members), f"{self.name}{inner}.")
+        text = fault_text(detail)
+        return f"'{self.name}{place}': {text[:1].lower()}{text[1:]}"
+
 
 @dataclass(frozen=True)
 class ToolSignature:
@@ -77,10 +105,10 @@ class ToolSignature:
         fitted = dict(arguments)
         for name in own.keys() & arguments.keys():
             try:
-                fitted[name] = _convert(own[name], arguments[name])
+                fitted[name] = own[name].converted(arguments[name])
             except ValidationError as error:
                 details = error.errors(include_url=False)
-                (unfit if name in hidden else problems).extend(_problem(name, detail) for detail in details)
+                (unfit if name in hidden else problems).extend(map(own[name].problem, details))
         if problems:
             raise InvalidArguments(problems)
         if unfit:
@@ -96,9 +124,8 @@ class ToolSignature:
         unexpected = [name for name in arguments if name not in self.parameters or name in elsewhere]
         if not unexpected:
             return []
-        own = [name for name in self.parameters if name not in elsewhere]
-        shown = ", ".join(name for name in own if name not in hidden) or "there are none"
-        return [f"'{name}' is not a parameter ({shown})" for name in unexpected]
+        own = [name for name in self.parameters if name not in elsewhere and name not in hidden]
+        return [unknown_argument(name, own) for name in unexpected]
 
 
 def _missing_arguments(arguments: Mapping[str, Any], parameters: Mapping[str, FunctionParameter]) -> list[str]:
@@ -178,16 +205,16 @@ def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
         return None
 
 
-def _convert(parameter: FunctionParameter, value: Any) -> Any:
-    if parameter.adapter is None or (value is None and parameter.default is MISSING):
-        return value
-    return parameter.adapter.validate_python(value)
+def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the schemas of objects with properties, at any depth."""
+    if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
+        yield schema
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _objects(inner)
 
 
-def _problem(name: str, detail: Any) -> str:
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
-    text = fault_text(detail)
-    return f"'{name}{place}': {text[:1].lower()}{text[1:]}"
+def _is_open(schema: Mapping[str, Any]) -> bool:
+    return bool(schema.get("additionalProperties"))
 
 
 def pydantic_annotation(annotation: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -12,8 +12,8 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from ..declared_tools import OfferedFunction, Property, Tool
-from ..schema import LENIENT, object_schema
-from ..text import one_line
+from ..schema import LENIENT, closed_schema, is_silent, object_schema
+from ..text import nearest, one_line, unknown_argument
 from ..tool_calls import ToolSpec
 
 MAX_STEPS = 50_000
@@ -68,6 +68,8 @@ _Bounded: Any = validators.extend(  # type: ignore[no-untyped-call]
 )
 
 MAX_PROBLEMS = 5
+_DEFINITION = "#/$defs/"
+_MAX_REFERENCES = 8
 _SHOWN_CHARACTERS = 60
 _SHOWN_RULE_CHARACTERS = 200
 _SCALARS: dict[str, tuple[type, ...]] = {
@@ -97,12 +99,15 @@ def edited_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     An optional argument may be null, as strict schemas make models write (§7.1); an unknown one is a mistake. The
     schema may be a stranger's: see `schema_problems`.
     """
-    known, given = schema.get("properties") or {}, _without_nulls(schema, arguments)
-    names = ", ".join(known) or "there are none"
-    unknown = [f"{_shown_value(name)} is not a parameter ({names})" for name in given if name not in known]
-    if schema.get("additionalProperties") or schema.get("patternProperties"):
-        unknown = []
-    return list(dict.fromkeys([*unknown, *_problems(schema, given)]))[:MAX_PROBLEMS]
+    return _problems(closed_schema(dict(schema)), _without_nulls(schema, arguments))
+
+
+def unknown_arguments(given: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return a sentence for each argument that the tool does not have: it is refused, and nothing is sent without it.
+
+    For tools whose parameters are known by name alone; `schema_problems` says the same of those with a schema.
+    """
+    return [unknown_argument(name, known) for name in given if name not in known][:MAX_PROBLEMS]
 
 
 def call_problems(tool: Tool, spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
@@ -118,25 +123,54 @@ def call_problems(tool: Tool, spec: ToolSpec, arguments: Mapping[str, Any]) -> l
     if (declared := getattr(tool, "parameters", None)) is None:
         return []
     visible = [prop for prop in declared if prop.name not in hidden]
-    given, unknown = without_absent(visible, given), list[str]()
-    if spec.signature and not spec.signature.takes_anything:
-        own = [prop.name for prop in spec.signature.parameters]
-        names = ", ".join(name for name in own if name not in hidden) or "there are none"
-        unknown = [f"{name!r:.100} is not a parameter ({names})" for name in given if name not in own][:MAX_PROBLEMS]
-    return [*unknown, *find_problems(visible, given)]
+    given, taken = without_absent(visible, given), spec.signature
+    if taken and taken.takes_anything:
+        return find_problems(visible, given)
+    known = [prop.name for prop in (taken.parameters if taken else visible) if prop.name not in hidden]
+    return [*unknown_arguments(given, known), *find_problems(visible, given)]
 
 
 def schema_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the arguments, and what is wrong with them by a JSON Schema that comes from others; [] when nothing is.
 
     Nulls that mean "not given" are left out where the schema does not take them. References lead nowhere else, and what
-    may take for ever, such as a stranger's patterns, is left to whoever has written it: see `strangers_errors`.
+    may take for ever, such as a stranger's patterns, is left to whoever has written it: see `strangers_errors`. An
+    argument that the schema closes out is wrong, and so is one that has strayed: see `_strays`.
     """
     given = dict(arguments)
     if problems := _problems(schema, given):
         given = _without_nulls(schema, arguments)
         problems = _problems(schema, given) if len(given) < len(arguments) else problems
-    return given, problems
+    return given, problems or list(_strays(schema, given))[:MAX_PROBLEMS]
+
+
+def _strays(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a schema that says nothing of further arguments would let pass without effect.
+
+    These are a declared argument that is missing and stands under a name much like its own, and one that stands within
+    another argument, which does not declare it.
+    """
+    known = schema.get("properties") or {}
+    missing = [name for name in known if name not in given]
+    if missing and is_silent(dict(schema)):
+        yield from (unknown_argument(name, missing) for name in given if name not in known and nearest(name, missing))
+    for name, value in given.items() if missing else ():
+        if isinstance(value, dict) and name in known and (declared := _names_in(known[name], schema)):
+            for key in value.keys() - declared & set(missing):
+                yield f"'{_join(name, key)}' is not read there: give {key!r} beside {name!r}"
+
+
+def _names_in(schema: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:
+    """Return the properties that an object's schema declares, with those of what it refers to in the root.
+
+    Empty where it declares none, and where it takes others on purpose.
+    """
+    if not isinstance(schema, Mapping) or depth > _MAX_REFERENCES or schema.get("additionalProperties"):
+        return set()
+    parts = list(schema.get("allOf") or ())
+    if str(schema.get("$ref")).startswith(_DEFINITION):
+        parts.append((root.get("$defs") or {}).get(schema["$ref"].removeprefix(_DEFINITION)))
+    return set(schema.get("properties") or ()).union(*(_names_in(part, root, depth + 1) for part in parts))
 
 
 def _without_nulls(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,11 +218,30 @@ def _explain(error: ValidationError) -> Iterator[str]:
     elif error.validator == "enum":
         allowed = ", ".join(_shown_value(value) for value in schema["enum"] if value is not None)
         yield f"'{place}' must be one of {allowed}, got {_shown_value(instance)}"
+    elif error.validator == "dependentRequired":
+        missing = [(name, each) for name, needed in schema["dependentRequired"].items() for each in needed]
+        yield from (
+            f"'{_join(place, each)}' is required beside '{_join(place, name)}'"
+            for name, each in missing
+            if name in instance and each not in instance
+        )
+    elif error.validator == "additionalProperties":
+        yield from _unknown_in(schema, instance, place)
     elif error.validator not in ("type", "oneOf", "anyOf"):
         rule = _rule(error)
         yield f"'{place}': {rule}" if place else rule
     else:
         yield f"'{place}' must be {_expectation(schema)}, got {_shown_value(instance)}"
+
+
+def _unknown_in(schema: Mapping[str, Any], instance: Mapping[str, Any], place: str) -> Iterator[str]:
+    known: Mapping[str, Any] = schema.get("properties") or {}
+    for name in [name for name in instance if name not in known][:MAX_PROBLEMS]:
+        holder = next((each for each, inner in known.items() if name in _names_in(inner, schema)), None)
+        if holder is None:
+            yield unknown_argument(name, known, place and f"{place}.")
+        else:
+            yield f"unknown argument {_join(place, name)!r:.100}: it is a part of {_join(place, holder)!r}"
 
 
 def _rule(error: ValidationError) -> str:

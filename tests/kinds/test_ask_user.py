@@ -137,7 +137,7 @@ async def test_an_approval_is_no_question(stage: Stage, scripted: Scripted) -> N
         ({"question": "  "}, "'question' is empty: expected a text"),
         ({"question": 5}, "'question': input should be a valid string"),
         ({"question": "Who?", "choices": ["a", 1]}, "'choices[1]': input should be a valid string"),
-        ({"question": "Who?", "options": []}, "'options' is not a parameter (question, choices, allow_other)"),
+        ({"question": "Who?", "options": []}, "unknown argument 'options': expected question, choices, allow_other"),
     ],
 )
 async def test_what_is_no_question(arguments: dict[str, Any], problem: str) -> None:

@@ -146,7 +146,7 @@ async def test_arguments_that_do_not_fit_are_not_sent(stage: Stage, scripted: Sc
     async with stage.worker():
         told = await answer(stage, scripted, charge, amount="many", name="x")
         assert told == (
-            "Error: Invalid arguments for tool 'charge': 'name' is not a parameter (amount, note); "
+            "Error: Invalid arguments for tool 'charge': unknown argument 'name': expected amount, note; "
             "'amount' must be integer, got \"many\""
         )
         told = await answer(stage, scripted, charge, amount=1, note="x" * 200_000)

@@ -153,6 +153,7 @@ async def test_a_file_is_read_where_the_run_is_started(
                     "type": "object",
                     "properties": {"id": {"type": ["string", "null"]}},
                     "required": ["id"],
+                    "additionalProperties": False,
                 },
             },
         }

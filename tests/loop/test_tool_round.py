@@ -66,7 +66,7 @@ WRONG = "Error: Invalid arguments for tool 'look': "
         ('{"at": "sky", "times": "2"}', WRONG + "'times' must be integer, got \"2\""),
         ('{"at": "sky", "times": true}', WRONG + "'times' must be integer, got true"),
         ('{"at": "sky", "how": "never"}', WRONG + '\'how\' must be one of "closely", "briefly", got "never"'),
-        ('{"at": "sky", "with": 1}', WRONG + "'with' is not a parameter (at, times, how)"),
+        ('{"at": "sky", "with": 1}', WRONG + "unknown argument 'with': expected at, times, how"),
         ("[1]", "Error: Invalid JSON in tool arguments: expected a JSON object, got '[1]'"),
         ('{"at": NaN}', "Error: Invalid JSON in tool arguments: NaN is not a JSON value"),
     ],

@@ -144,7 +144,7 @@ def transfer(iban: str, amount_cents: int, note: str = "") -> str:
     [
         (
             {"iban": "DK1", "amount": 5, "note": ""},
-            "'amount' is not a parameter (iban, amount_cents, note); 'amount_cents' is required (integer)",
+            "unknown argument 'amount': did you mean 'amount_cents'?; 'amount_cents' is required (integer)",
         ),
         ({"iban": "DK1", "amount_cents": "5 euros"}, "'amount_cents' must be integer, got \"5 euros\""),
     ],

@@ -40,5 +40,5 @@ async def test_a_function_that_needs_it_fails_without_naming_it() -> None:
         assert "the run's inputs do not have what the tool is bound to" in result.text
     result = await ToolBox({"t": look}).execute(agent(), "t", {"town": "Paris"}, {})
     assert result.text == (
-        "Error: Invalid arguments for tool 't': 'town' is not a parameter (city); 'city' is required (string)"
+        "Error: Invalid arguments for tool 't': unknown argument 'town': expected city; 'city' is required (string)"
     )

@@ -209,7 +209,7 @@ async def test_arguments_that_break_the_declaration_are_told_to_the_model() -> N
 
 async def test_an_unknown_argument_is_named_beside_a_missing_one() -> None:
     assert await weather({"town": "Oslo"}) == (
-        "Error: Invalid arguments for tool 'get_weather': 'town' is not a parameter (city, days); "
+        "Error: Invalid arguments for tool 'get_weather': unknown argument 'town': expected city, days; "
         "'city' is required (string)"
     )
 
@@ -220,7 +220,7 @@ async def test_null_for_an_optional_argument_means_its_default() -> None:
 
 async def test_arguments_that_the_function_does_not_know_are_told_to_the_model() -> None:
     assert await weather({"city": "Oslo", "town": "x"}) == (
-        "Error: Invalid arguments for tool 'get_weather': 'town' is not a parameter (city, days)"
+        "Error: Invalid arguments for tool 'get_weather': unknown argument 'town': expected city, days"
     )
     assert (await run(get_weather, {})).text == "Error: Invalid arguments for tool 't': 'city' is required"
     assert (await run(lambda **given: given, {"any": 1})).text == '{"any":1}'

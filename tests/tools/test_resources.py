@@ -108,7 +108,7 @@ async def test_the_model_never_sees_it() -> None:
     [declared] = found.offered
     assert [prop.name for prop in declared.parameters] == ["name"]  # type: ignore[union-attr]
     refused = await box.execute(agent("find"), "find", {"name": "a", "database": {}}, {})
-    assert refused.text == "Error: Invalid arguments for tool 'find': 'database' is not a parameter (name)"
+    assert refused.text == "Error: Invalid arguments for tool 'find': unknown argument 'database': expected name"
     assert events == []
 
 

@@ -53,7 +53,7 @@ async def test_a_call_that_can_not_be_executed_waits_for_nobody(stage: Stage, sc
     model = scripted([asks(call("delete", txt="all")), says("done")])
     async with stage.worker([delete]):
         run = await stage.start(scripted_agent(model, [{**declared("delete"), "perdure": {"approvalTimeout": 1}}]))
-        said = "Error: Invalid arguments for tool 'delete': 'txt' is not a parameter (text)"
+        said = "Error: Invalid arguments for tool 'delete': unknown argument 'txt': did you mean 'text'?"
         assert (await last_result(run)).startswith(said)
     assert not [event for event in await run.events() if event.type.startswith("permission")]
 

@@ -67,6 +67,7 @@ class McpKind(ToolKind):
     """
 
     asks_others: ClassVar[bool] = True
+    closes_schemas: ClassVar[bool] = False
 
     def __init__(
         self,

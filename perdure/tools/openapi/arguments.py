@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...messages import JsonObject
-from .document import SpecificationError, as_map, as_text
+from .document import SpecificationError, as_list, as_map, as_text
 from .operation import Body, FormField, Parameter
 from .schemas import SchemaWriter
 
@@ -31,6 +31,9 @@ _NOT_ARGUMENTS = re.compile(
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _JSON = "application/json"
+_PLAIN_OBJECT = {"type", "properties", "required", "title", "description", "additionalProperties", "format"}
+_MAX_PARTS = 8
+"""Levels of `allOf`, each within the other."""
 _MEDIA = ("json", "application/x-www-form-urlencoded", "multipart/form-data", "text/", "")
 """The kinds of bodies, those that are preferred first."""
 
@@ -42,6 +45,9 @@ class Arguments:
         self._writer = writer
         self._properties: JsonObject = {}
         self._required: list[str] = []
+        self._together: dict[str, list[str]] = {}
+        """Argument → those that it needs beside it: an optional body has required properties only where there is one.
+        """
         self.parameters: list[Parameter] = []
         self.body: Body | None = None
         self.key_header: str | None = None
@@ -51,6 +57,8 @@ class Arguments:
         schema: JsonObject = {"type": "object", "properties": self._properties}
         if self._required:
             schema["required"] = self._required
+        if self._together:
+            schema["dependentRequired"] = self._together
         return self._writer.complete(schema)
 
     def add_parameters(self, declared: Iterable[Located], keys: frozenset[tuple[str, str]]) -> None:
@@ -107,13 +115,16 @@ class Arguments:
         # Before its references become definitions: only a plain object's properties can stand for themselves.
         schema, where = self._writer.follow(value.get("schema", {}), base)
         fields = self._fields(media, schema, where, as_map(value.get("encoding"), "encoding"))
-        converted = _with_files(self._writer.convert(schema, where), fields)
-        if self._is_flat(media, converted, is_required):
+        converted = self._merged(schema, where) if "json" in media else None
+        converted = _with_files(converted or self._writer.convert(schema, where), fields)
+        if self._is_flat(media, converted):
             names = list(converted["properties"])
             self.body = Body(media=media, properties=names, fields=fields)
+            needed = converted.get("required", [])
             for name in names:
-                needed = is_required and name in converted.get("required", [])
-                self._add(name, converted["properties"][name], is_required=needed)
+                self._add(name, converted["properties"][name], is_required=is_required and name in needed)
+                if not is_required and (others := [each for each in needed if each != name]):
+                    self._together[name] = others
             return
         argument = self._unused_name("body", "request")
         is_binary = not _is_text(media) and not fields
@@ -121,6 +132,24 @@ class Arguments:
         text = as_text(declared.get("description"), "the request body's description")
         described = _with_description(converted or {"type": _kind_of(media)}, text)
         self._add(argument, _of_base64(described, "the body") if is_binary else described, is_required=is_required)
+
+    def _merged(self, schema: Any, base: str, depth: int = 0) -> JsonObject | None:
+        """Return the schema with the parts of its `allOf` as one object; None where it isn't made of plain objects."""
+        schema, base = self._writer.follow(schema, base)
+        if not isinstance(schema, Mapping) or depth > _MAX_PARTS:
+            return None
+        merged = self._writer.convert({key: value for key, value in schema.items() if key != "allOf"}, base)
+        for each in as_list(schema.get("allOf"), "allOf"):
+            part = self._merged(each, base, depth + 1)
+            if part is None or part.keys() - _PLAIN_OBJECT or "additionalProperties" in part:
+                return None
+            own, others = merged.get("properties", {}), part.get("properties", {})
+            if own.keys() & others.keys():
+                return None
+            required = [*merged.get("required", []), *part.get("required", [])]
+            merged = {"type": "object", **part, **merged, "properties": {**own, **others}}
+            merged |= {"required": required} if required else {}
+        return merged
 
     def _fields(self, media: str, schema: Any, base: str, encoding: Mapping[str, Any]) -> dict[str, FormField]:
         if not _is_form(media) or not isinstance(schema, Mapping):
@@ -150,12 +179,11 @@ class Arguments:
             return self._is_file(self._writer.follow(schema["items"], base)[0], base)
         return schema.get("format") == "binary" or "contentMediaType" in schema
 
-    def _is_flat(self, media: str, schema: JsonObject, is_required: bool) -> bool:
+    def _is_flat(self, media: str, schema: JsonObject) -> bool:
         names = schema.get("properties")
-        plain = {"type", "properties", "required", "title", "description", "additionalProperties", "format"}
-        if not names or schema.get("type", "object") != "object" or not schema.keys() <= plain:
+        if not names or schema.get("type", "object") != "object" or schema.keys() - _PLAIN_OBJECT:
             return False
-        if schema.get("additionalProperties", False) is not False or not (is_required or not schema.get("required")):
+        if schema.get("additionalProperties", False) is not False:
             return False
         fits = all(_ARGUMENT.fullmatch(name) and name not in self._properties for name in names)
         return fits and (_is_form(media) or "json" in media)

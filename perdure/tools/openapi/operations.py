@@ -133,6 +133,11 @@ class Found:
         return f"{self.method} {self.path}"
 
     @property
+    def sent_path(self) -> str:
+        """Without its fragment, by which a document tells operations on one path apart."""
+        return self.path.partition("#")[0]
+
+    @property
     def filter_names(self) -> OperationNames:
         """Return what it may be named by. Raises SpecificationError."""
         tags = [tag for tag in as_list(self.value.get("tags"), f"the tags of {self.title}") if isinstance(tag, str)]
@@ -190,7 +195,7 @@ def _operations(documents: Documents) -> Iterator[Found]:
 
 def _offering_of(found: Found, here: _Surroundings, taken: set[str]) -> Offering:
     documents = here.documents
-    _require_path(found.path)
+    _require_path(found.sent_path)
     security = _security(found, here)
     arguments = Arguments(SchemaWriter(documents))
     keys = frozenset((key.place, key.name.lower()) for each in security or () for key in each if key.kind == "apiKey")
@@ -198,10 +203,10 @@ def _offering_of(found: Found, here: _Surroundings, taken: set[str]) -> Offering
     if found.value.get("requestBody") is not None:
         body, base = documents.follow(found.value["requestBody"], found.base)
         arguments.add_body(as_map(body, "the request body"), base)
-    _require_filled(found.path, {each.name for each in arguments.parameters if each.place == "path"})
+    _require_filled(found.sent_path, {each.name for each in arguments.parameters if each.place == "path"})
     operation = Operation(
         method=found.method,
-        path=found.path,
+        path=found.sent_path,
         server=server_url(_server(found, documents), here.variables),
         source=here.source,
         parameters=arguments.parameters,
@@ -220,8 +225,8 @@ def _offering_of(found: Found, here: _Surroundings, taken: set[str]) -> Offering
 
 
 def _require_path(path: str) -> None:
-    if not path.startswith("/") or re.search(r"[\s?#\\\x00-\x1f\x7f]", path):
-        raise SpecificationError(f"the path {path!r} can't be called: expected `/`, then no blank, `?`, `#` or `\\`")
+    if not path.startswith("/") or re.search(r"[\s?\\\x00-\x1f\x7f]", path):
+        raise SpecificationError(f"the path {path!r} can't be called: expected `/`, then no blank, `?` or `\\`")
     if any(segment in (".", "..") for segment in path.split("/")):
         raise SpecificationError(f"the path {path!r} leads elsewhere: `.` and `..` are not followed")
 

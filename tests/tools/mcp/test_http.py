@@ -32,8 +32,14 @@ HELLO = [{"name": "hello", "inputSchema": {"type": "object"}}]
 class Scripted:
     """A server of the older protocol that answers `tools/call` as a test says; it counts sessions and calls."""
 
-    def __init__(self, answer: Callable[[Request, dict[str, Any]], Response] | None = None, slow: Any = None) -> None:
+    def __init__(
+        self,
+        answer: Callable[[Request, dict[str, Any]], Response] | None = None,
+        slow: Any = None,
+        tools: list[dict[str, Any]] = HELLO,
+    ) -> None:
         self.answer = answer
+        self.tools = tools
         self.slow = slow
         self.url = ""
         self.sessions = 0
@@ -55,7 +61,7 @@ class Scripted:
             result = {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": info}
             return said(message, result, {"mcp-session-id": str(self.sessions)})
         if method == "tools/list":
-            return said(message, {"tools": HELLO})
+            return said(message, {"tools": self.tools})
         if method != "tools/call":
             error = {"code": -32601, "message": "unknown"}
             return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "error": error}, 404)

@@ -17,6 +17,7 @@ from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.operations import Selection, offerings_of
 from perdure.tools.openapi.security import RequestCredentials
 from perdure.tools.openapi.sources import mistakes_in_file, offerings_at, offerings_in_file
+from perdure.tools.validation import schema_problems
 from tests.support.openapi_specs import offer, one, request, spec
 from tests.support.raw_server import RawServer, ok
 
@@ -46,6 +47,16 @@ def test_path_level_parameters_and_those_of_the_operation() -> None:
     }
 
 
+def test_the_fragment_of_a_path_tells_operations_apart_and_is_not_sent() -> None:
+    path = {"parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]}
+    document = spec({"/files/{id}": {**path, "get": {}}, "/files/{id}#add_{link}": {**path, "get": {}}})
+    plain, linked = offer(document)
+    assert (plain.name, linked.name) == ("GET_files_id", "GET_files_id_add__link")
+    assert [each.name for each in offer(document, operations=["GET /files/{id}#add_{link}"])] == [linked.name]
+    document["paths"].pop("/files/{id}")
+    assert request(document, {"id": "7#8"}).url.endswith("/v1/files/7%238")
+
+
 def test_one_name_in_several_places() -> None:
     declared = [{"name": "id", "in": place, "schema": {}} for place in ("cookie", "header", "query", "path")]
     document = one("/{id}", "post", parameters=declared, requestBody=body({"properties": {"id": {}}}))
@@ -62,12 +73,16 @@ def test_one_name_in_several_places() -> None:
     [
         (body(OBJECT), ["a", "b"], True),
         (body({**OBJECT, "additionalProperties": False}), ["a", "b"], True),
-        (body(OBJECT, required=False), ["body"], False),
+        (body(OBJECT, required=False), ["a", "b"], True),
         (body({"properties": {"a": {}}}, required=False), ["a"], True),
         (body({**OBJECT, "additionalProperties": True}), ["body"], False),
         (body({"type": ["object", "null"], "properties": {"a": {}}}), ["body"], False),
         (body({"properties": {"a b": {}}}), ["body"], False),
-        (body({"allOf": [OBJECT]}), ["body"], False),
+        (body({"allOf": [OBJECT, {"properties": {"c": {}}}], "properties": {"d": {}}}), ["d", "a", "b", "c"], True),
+        (body({"allOf": [OBJECT, {"allOf": [{"properties": {"c": {}}}]}]}), ["a", "b", "c"], True),
+        (body({"allOf": [OBJECT, {"properties": {"a": {}}}]}), ["body"], False),
+        (body({"allOf": [OBJECT, {"anyOf": [{}]}]}), ["body"], False),
+        (body({"allOf": [{**OBJECT, "additionalProperties": False}]}), ["body"], False),
         (body({"type": "array", "items": {}}), ["body"], False),
         (body({"type": "string"}, "text/plain"), ["body"], False),
         (body({}, "application/octet-stream"), ["body"], False),
@@ -83,6 +98,14 @@ def test_a_body_s_properties_stand_for_themselves_where_they_can(
     assert (offer(document)[0].details["body"].get("argument") is None) == is_flat
 
 
+def test_an_optional_body_is_whole_or_absent() -> None:
+    schema = parameters(one("/x", "post", requestBody=body(OBJECT, required=False)))
+    assert schema["dependentRequired"] == {"b": ["a"]}
+    assert "required" not in schema
+    assert schema_problems(schema, {})[1] == schema_problems(schema, {"a": "x", "b": 1})[1] == []
+    assert schema_problems(schema, {"b": 1})[1] == ["'a' is required beside 'b'"]
+
+
 @pytest.mark.parametrize(
     ("declared", "given", "media", "sent"),
     [
@@ -90,6 +113,12 @@ def test_a_body_s_properties_stand_for_themselves_where_they_can(
         (body({"properties": {"a": {}}}), {}, "application/json", b"{}"),
         (body({"type": "array"}), {"body": [1, "x"]}, "application/json", b'[1,"x"]'),
         (body({"type": "array"}, required=False), {}, None, None),
+        (
+            body({"allOf": [OBJECT, {"properties": {"c": {}}}]}),
+            {"a": "x", "c": 1},
+            "application/json",
+            b'{"a":"x","c":1}',
+        ),
         (body({}, "*/*"), {"body": "x"}, "application/json", b'"x"'),
         (body({}, "text/plain"), {"body": "x\ny"}, "text/plain", b"x\ny"),
         (body({}, "application/xml"), {"body": "<a/>"}, "application/xml", b"<a/>"),
