@@ -10,10 +10,14 @@ if TYPE_CHECKING:
     # What type checkers read; at runtime the table below says the same.
     from .agents import Agent as Agent
     from .arguments import parse_tool_arguments as parse_tool_arguments
+    from .client.connection import connect as connect
     from .client.expression import agent as agent
     from .client.invoke import invoke_agent as invoke_agent
     from .client.invoke import invoke_agent_async as invoke_agent_async
     from .client.run_input import run_input as run_input
+    from .client.runs import get_run as get_run
+    from .client.runs import start_run as start_run
+    from .client.sessions.session import session as session
     from .client.tokens import CancellationToken as CancellationToken
     from .client.tokens import Steering as Steering
     from .errors import ApprovalError as ApprovalError
@@ -70,6 +74,8 @@ if TYPE_CHECKING:
     from .tools.decorator import tool as tool
     from .trimming import estimate_chars as estimate_chars
     from .trimming import trim_to_context_window as trim_to_context_window
+    from .vouching import Voucher as Voucher
+    from .worker.assembly import create_worker as create_worker
     from .worker_limits import WorkerLimits as WorkerLimits
 else:
     from ._lazy import lazy_names
@@ -80,9 +86,12 @@ else:
             "._version": "__version__",
             ".agents": "Agent",
             ".arguments": "parse_tool_arguments",
+            ".client.connection": "connect",
             ".client.expression": "agent",
             ".client.invoke": "invoke_agent invoke_agent_async",
             ".client.run_input": "run_input",
+            ".client.runs": "get_run start_run",
+            ".client.sessions.session": "session",
             ".client.tokens": "CancellationToken Steering",
             ".errors": "ApprovalError CompletionError ConfigurationError ExecuteError GoOnError GuardrailError"
             " InvokerError LimitExceededError LoadError MaxIterationsError ModelError OutputError"
@@ -104,6 +113,8 @@ else:
             ".tools.context": "ToolContext",
             ".tools.decorator": "tool",
             ".trimming": "estimate_chars trim_to_context_window",
+            ".vouching": "Voucher",
+            ".worker.assembly": "create_worker",
             ".worker_limits": "WorkerLimits",
         },
     )

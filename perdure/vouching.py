@@ -57,7 +57,7 @@ class Vouch(Exchanged):
 class Requesters(Exchanged):
     """Says who has asked for a run, or has said something to it: signed by a gateway, or by the run that calls it."""
 
-    names: list[str] = Field(min_length=1)
+    names: list[str]
     at: float
     """When it was signed, in seconds since the epoch."""
     key_id: str
@@ -209,6 +209,15 @@ def vouch_keys() -> VouchKeys:
     return NO_KEYS if text is None else _parse(text, VARIABLE)
 
 
+def _require_keys() -> VouchKeys:
+    found = vouch_keys()
+    if not found.keys:
+        raise ConfigurationError(
+            f"a Voucher signs with a key: expected one in {VARIABLE} or {FILE_VARIABLE}; {MAKE_ONE}"
+        )
+    return found
+
+
 @lru_cache(maxsize=4)
 def _parse(text: str, source: str) -> VouchKeys:
     return VouchKeys.parse(text, source)
@@ -227,13 +236,18 @@ def _read(path: str) -> VouchKeys:
 
 @dataclass(frozen=True)
 class Voucher:
-    """Vouches for one person."""
+    """Signs requests and decisions for one person, whom the caller has authenticated.
 
-    keys: VouchKeys
-    """With one key at least."""
+    `start_run`, `get_run` and `session` take one. The keys are those of the environment (`PERDURE_VOUCH_KEY`), which
+    the workers must have, too. Raises ConfigurationError where the environment has none.
+    """
+
     name: str
-    tenant: str | None
-    roles: frozenset[str]
+    tenant: str | None = None
+    """The person's tenant; None for a person who may reach all runs."""
+    roles: Collection[str] = ()
+    keys: VouchKeys = field(default_factory=lambda: _require_keys(), repr=False)
+    """With one key at least."""
 
     def decision(self, subject: Sequence[Any]) -> Vouch:
         """Return the signature of a decision; `subject` is what it is about, and what it says."""

@@ -16,6 +16,7 @@ from ..messages import Message
 from ..model_choice import AS_WRITTEN, model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
+from ..vouching import Voucher
 from .handle import RunHandle
 from .run_input import loaded_agent
 from .starting import StartOptions, start_workflow
@@ -74,10 +75,13 @@ async def start_run(
     return RunHandle(client, started.id, origin=started.origin, output_type=output_type, voucher=start.get("voucher"))
 
 
-def get_run(client: Client, id: str, *, output_type: type[T] | None = None) -> RunHandle[T]:
+def get_run(
+    client: Client, id: str, *, output_type: type[T] | None = None, voucher: Voucher | None = None
+) -> RunHandle[T]:
     """Return a handle on the run of that id; its output is read as `output_type`.
 
+    A `voucher` signs the decisions and steering messages that are sent by this handle, for the person it names.
     Nothing is asked yet: the handle's first call shows whether the run exists. Raises TypeError for an id that is none.
     """
     require(run=id)
-    return RunHandle(with_converter(client), id, output_type=output_type)
+    return RunHandle(with_converter(client), id, output_type=output_type, voucher=voucher)

@@ -153,7 +153,7 @@ class Gateway:
         """Return what vouches for who asks; None where the gateway has no key, or asks nobody who they are."""
         if not self.keys.keys or not self.authenticators:
             return None
-        return Voucher(self.keys, identity.name, identity.tenant, identity.roles)
+        return Voucher(identity.name, identity.tenant, identity.roles, self.keys)
 
     def offer(self, name: str) -> OfferedAgent:
         """Return the agent of that name. Raises `HttpProblem`."""

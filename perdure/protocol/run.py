@@ -16,7 +16,7 @@ from ..messages import Exchanged, JsonObject, Message
 from ..options import RunOptions
 from ..text import valid_text
 from ..tool_calls import Approval
-from ..vouching import Request, Requesters, Vouch, content_of
+from ..vouching import Requesters, Vouch, content_of
 from ..webhooks import PushTarget
 from .inventory import Inventory
 
@@ -158,8 +158,6 @@ class Carried(Exchanged):
     conversation: CarriedConversation | None = None
     """Set if `RunInput.messages` does not hold the conversation."""
     shown: Shown = Shown()
-    requests: list[Request] | None = Field(default=None, exclude_if=lambda it: it is None)
-    """What was asked of the run, each signed; None where somebody has asked for whom nobody vouches."""
     first_run_id: str = ""
     links: int = 1
     """How many links the run had before this one."""
@@ -237,7 +235,8 @@ class RunInput(Exchanged):
     session: TurnOf | None = Field(default=None, exclude_if=operator.not_)
     """Set if the run is a turn of a session."""
     requested_by: Requesters | None = Field(default=None, exclude_if=lambda it: it is None)
-    """Who has asked for the run, as a gateway vouches for it, or the run or session that has started it."""
+    """Who has asked for the run, as a gateway vouches for it, the run or session that has started it, or the link
+    before."""
     carried: Carried | None = None
     """None for the first link of a run."""
 

@@ -168,8 +168,8 @@ class CarriedSession(SessionUse):
     taken: dict[str, Taken] = {}
     """The messages that were taken of late, by id, so that a repetition is known for one."""
     queued: list[QueuedMessage] = []
-    requesters: list[str] | None = Field(default=None, exclude_if=lambda it: it is None)
-    """Who has said something; None where somebody has for whom nobody vouches."""
+    requested_by: Requesters | None = Field(default=None, exclude_if=lambda it: it is None)
+    """Everybody who has sent a message, signed by the link before; None where somebody is unknown."""
     first_run_id: str = ""
     links: int = 1
 

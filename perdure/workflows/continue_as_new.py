@@ -11,6 +11,7 @@ from ..conversation import batches
 from ..errors import PayloadTooLargeError
 from ..payloads.failures import MAX_PAYLOAD_BYTES
 from ..protocol.run import Carried, CarriedConversation, RunInput
+from .deciders import link_content, passed_on
 from .history_size import HistorySize, go_on_in_new_link, is_behind
 from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record_all, uncompressed_bytes
 from .run_state import RunState
@@ -100,7 +101,9 @@ class ContinueAsNew:
     def _input_with(self, recorded: CarriedConversation | None) -> RunInput:
         """This link's input with what has changed, so that fields which this version does not know are passed on."""
         messages = [] if recorded else self.state.conversation.messages
-        return self.state.input.model_copy(update={"messages": messages, "carried": self._carried_state(recorded)})
+        by = passed_on(self.state.requests, workflow.info().workflow_id, link_content())
+        changed = {"messages": messages, "carried": self._carried_state(recorded), "requested_by": by}
+        return self.state.input.model_copy(update=changed)
 
     def _carried_state(self, recorded: CarriedConversation | None) -> Carried:
         previous = self.state.input.carried
@@ -116,7 +119,6 @@ class ContinueAsNew:
             push=list(self.state.push.values()),
             conversation=recorded,
             shown=self.state.shown_state,
-            requests=self.state.requests,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,
             is_upgrade=self._is_upgrade(),

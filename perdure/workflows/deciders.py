@@ -22,6 +22,7 @@ from ..vouching import (
     Requests,
     Vouch,
     VouchKeys,
+    content_of,
     vouch_keys,
 )
 from .approvals import OpenApproval, refusal
@@ -127,11 +128,32 @@ async def wait_for_deciders(
     emit("permission_escalated", PermissionEscalatedData(name=pending.name, to=policy.to, digest=pending.digest))
 
 
-def initial_requests(input: RunInput, by: Requesters) -> Requests:
-    """Return what a run begins with, for which it is signed who has asked."""
+def initial_requests(input: RunInput) -> Requests:
+    """Return the request that a link of a run begins with; None where the requester is unknown.
+
+    The link before has signed that of a later one, for this chain of links alone: anybody who may start workflows can
+    start one with a carried state of their own.
+    """
+    if input.requested_by is None:
+        return None
     info = workflow.info()
-    started = info.workflow_start_time.timestamp()
-    return [_request(by, input.content, started, info.workflow_id)]
+    content = link_content() if input.carried else input.content
+    return [_request(input.requested_by, content, info.workflow_start_time.timestamp(), info.workflow_id)]
+
+
+def link_content() -> str:
+    """Return the content that a link signs for the next one: a digest of the chain that both belong to."""
+    return content_of("link", workflow.info().first_execution_run_id)
+
+
+def carried_requesters(by: Requesters | None) -> list[str] | None:
+    """Return the requesters that the link of a session before this one has signed; None where that does not hold."""
+    if by is None:
+        return None
+    info = workflow.info()
+    request = _request(by, link_content(), info.workflow_start_time.timestamp(), info.workflow_id)
+    names = _own_keys().requesters([request])
+    return None if names is None else sorted(names)
 
 
 def request_received(by: Requesters | None, content: str) -> Request | None:

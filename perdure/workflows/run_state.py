@@ -93,8 +93,7 @@ class RunState:
         self.conversation = input.conversation()
         self.events = EventLog(self.conversation, last_seq=carried.last_seq if carried else 0)
         self.cancelled = False
-        by = None if carried else input.requested_by
-        self.requests = initial_requests(input, by) if by else carried.requests if carried else None
+        self.requests = initial_requests(input)
         """What was asked of the run, each signed; None where somebody has asked for whom nobody vouches."""
         self.steering = list(carried.steering) if carried else []
         """Messages that the loop has not read."""

@@ -15,6 +15,7 @@ from ...protocol.run import CarriedConversation
 from ...protocol.session import CarriedSession, QueuedMessage, SessionInput, SessionMessage, Taken
 from ...session_conversation import SessionConversation
 from ..continue_as_new import MAX_START_BYTES
+from ..deciders import link_content, signed_requesters
 from ..history_size import MAX_HISTORY_BYTES
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
 from .turns import TakenMessages, Turns, not_taken
@@ -39,6 +40,9 @@ def next_input(
     is_small = conversation.conversation.recorded_bytes <= INLINE_BYTES
     ids = list(taken)
     chosen = input
+    requested_by = None
+    if turns.requesters is not None:
+        requested_by = signed_requesters(turns.requesters, workflow.info().workflow_id, link_content())
     for inline, remembered in ((is_small, ids), (False, ids), (False, ids[-100:]), (False, [])):
         before = input.carried
         carried = CarriedSession(
@@ -47,7 +51,7 @@ def next_input(
             conversation=_carried_conversation(conversation, inline=inline),
             taken={id: taken[id] for id in remembered},
             queued=list(queued),
-            requesters=turns.requesters,
+            requested_by=requested_by,
             first_run_id=before.first_run_id if before else workflow.info().run_id,
             links=before.links + 1 if before else 2,
             **dict(turns.used),
