@@ -85,6 +85,10 @@ _METADATA = tuple(
 """Where clouds give out credentials."""
 _ODD_ADDRESS = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+)){0,3}")
 """Spellings of IPv4 addresses that resolvers understand, not all of them alike, such as 0xa9fea9fe and 0251.254.1."""
+_SPECIAL = tuple(ip_network(each) for each in ("192.0.0.0/24", "192.88.99.0/24"))
+"""IPv4 networks of IANA's registry of special purposes that Python counts, in whole or in part, as global."""
+_UNICAST = ip_network("2000::/3")
+"""All IPv6 addresses that are given to networks of the public internet."""
 _WITH_IPV4 = tuple(ip_network(each) for each in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
 """IPv6 networks whose addresses end with an IPv4 address that they lead to."""
 
@@ -201,9 +205,10 @@ def _gives_credentials(server: Origin) -> bool:
 
 
 def is_private(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether an address is none of the public internet's."""
+    """Return whether an address is not one of the public internet's: of any special-purpose range, or a cloud's own."""
     address = _ipv4_in(address) or address
-    return not address.is_global or address.is_multicast
+    is_special = address not in _UNICAST if address.version == 6 else any(address in each for each in _SPECIAL)
+    return is_special or not address.is_global or address.is_multicast or any(address in each for each in _METADATA)
 
 
 def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
