@@ -23,7 +23,7 @@ from ..http import Fault
 from ..kind import ToolOfferError
 from .connection import McpConnection, NotConnected, Pool
 from .declaration import MAX_PAGES, Server
-from .http import fault_of
+from .http import SESSION_OVER, fault_of, forgets_session
 from .offering import MAX_TOOLS
 
 TOOL_ERROR = "mcp_tool_error"
@@ -94,6 +94,7 @@ _NOT_BEGUN = frozenset(
 Any other may come from within it: servers pass on what a tool raises, and tools what other servers answer them.
 """
 _AGAIN_SECONDS = 0.25
+_EVERY_PAGE = f"its next cursor is empty, leads back, or there are more than {MAX_PAGES} pages"
 _log = get_logger("perdure.tools.mcp")
 
 
@@ -142,14 +143,14 @@ async def _list_once(pool: Pool, target: Target, deadline: float) -> list[types.
         client = await connection.client(target.seconds)
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
-                return await _pages(client)
+                return await _pages(client, target)
         except mcp.MCPError as error:
             if _is_lost(error):
                 connection.retire()
             raise
 
 
-async def _pages(client: mcp.Client) -> list[types.Tool]:
+async def _pages(client: mcp.Client, target: Target) -> list[types.Tool]:
     tools: list[types.Tool] = []
     cursors: list[str] = []
     page = await client.list_tools()
@@ -159,8 +160,9 @@ async def _pages(client: mcp.Client) -> list[types.Tool]:
             raise RuntimeError(f"it has more than {MAX_TOOLS} tools")
         if page.next_cursor is None:
             return tools
-        if page.next_cursor in cursors or len(cursors) > MAX_PAGES:
-            raise RuntimeError(f"its pages lead in a circle, or are more than {MAX_PAGES}")
+        if not page.next_cursor or page.next_cursor in cursors or len(cursors) >= MAX_PAGES:
+            _log.warning("The list of %s ends after %s: %s", target, count_of(len(cursors) + 1, "page"), _EVERY_PAGE)
+            return tools
         cursors.append(page.next_cursor)
         page = await client.list_tools(cursor=page.next_cursor)
 
@@ -209,7 +211,7 @@ async def _try(pool: Pool, target: Target, call: McpCall) -> ToolResult | Fault:
 
 async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResult:
     try:
-        answer = await _send(client, call)
+        answer = await _send(client, target, call)
     except (ValidationError, RuntimeError) as error:
         text = f"{target} answered against the protocol: {one_line(str(error), 500)}. The tool may have been executed"
         return _failure(call, text, REFUSED, outcome_unknown=True)
@@ -219,7 +221,7 @@ async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResu
     return result_of(answer, call.function)
 
 
-async def _send(client: mcp.Client, call: McpCall) -> types.CallToolResult | types.InputRequiredResult:
+async def _send(client: mcp.Client, target: Target, call: McpCall) -> types.CallToolResult | types.InputRequiredResult:
     state: str | None = None
     is_listed = False
     while True:
@@ -236,7 +238,7 @@ async def _send(client: mcp.Client, call: McpCall) -> types.CallToolResult | typ
             if error.code != types.HEADER_MISMATCH or is_listed:
                 raise
             is_listed = True
-            await _pages(client)
+            await _pages(client, target)
             continue
         if not isinstance(answer, types.InputRequiredResult) or answer.input_requests:
             return answer
@@ -257,12 +259,14 @@ class _Progress:
 
 def _is_lost(error: mcp.MCPError) -> bool:
     fault = fault_of(error)
-    return fault.is_session_over if fault else error.code == types.CONNECTION_CLOSED
+    return fault.is_session_over if fault else error.code == types.CONNECTION_CLOSED or forgets_session(error.error)
 
 
 async def _loss(connection: McpConnection, error: mcp.MCPError) -> Fault | None:
     """Return what is known of a connection that broke in mid-call; None for an error that is the server's answer."""
     fault = fault_of(error)
+    if fault is None and forgets_session(error.error) and await connection.is_forgotten():
+        fault = SESSION_OVER
     if fault is None:
         if error.code != types.CONNECTION_CLOSED:
             return None

@@ -17,11 +17,13 @@ from ..._version import __version__
 from ...redaction import get_logger
 from ...text import count_of, one_line
 from .declaration import MAX_MESSAGE_BYTES, Server
-from .http import HostClient, fault_of
+from .http import HostClient, fault_of, forgets_session
 from .progress import with_few_reports
 from .stdio import ProgramFiles, ServerProcess
 
 CLOSE_SECONDS = 4.5
+PROBE_SECONDS = 5.0
+"""How long a server may take to say whether it still knows a session."""
 for _name in ("client.streamable_http", "client.session", "client.client", "shared.jsonrpc_dispatcher"):
     get_logger(f"mcp.{_name}")  # Their lines have no secrets from now on.
 get_logger("httpx2")
@@ -67,6 +69,20 @@ class McpConnection:
         if self._process is not None and self._ending.is_set():
             await asyncio.wait([self._owner], timeout=1)
         return self._process.end if self._process else ""
+
+    async def is_forgotten(self) -> bool:
+        """Return whether the server refuses, in this session, what it does for anybody who is connected."""
+        if not self.is_usable or not self._server.endpoint:
+            return bool(self._server.endpoint)  # Another call has found it out.
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                await self._opened.result().list_tools()
+        except mcp.MCPError as error:
+            fault = fault_of(error)
+            return fault.is_session_over if fault else forgets_session(error.error)
+        except (TimeoutError, ValueError, RuntimeError):
+            return False  # It does not refuse, whatever else ails it.
+        return False
 
     async def client(self, seconds: float) -> mcp.Client:
         """Return the client, as soon as it is connected. Raises NotConnected when it is not within that time."""

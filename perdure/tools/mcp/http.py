@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import http
+import re
 import secrets
 from functools import lru_cache
 from ssl import SSLContext
@@ -29,6 +30,16 @@ _MARK = secrets.token_hex(16)
 """Tells the errors that are made here from those that a server sends."""
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _SESSION = "mcp-session-id"
+_OF_SESSIONS = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.INVALID_REQUEST})
+"""Codes by which servers say that they do not know a session: -32000, -32001 and -32600."""
+_FORGOTTEN = re.compile(
+    r"\b(no|not|n't|unknown|invalid|missing|expired|closed|terminated|gone|bad)\b.{0,40}\bsession"
+    r"|\bsession.{0,60}\b(no|not|n't|unknown|invalid|missing|expired|closed|terminated|gone|ended|lost)\b"
+    r"|\bnot (been )?initiali[sz]ed|\bbefore initiali[sz]",
+    re.IGNORECASE,
+)
+SESSION_OVER = Fault("it does not know this session any more", outcome_unknown=False, is_session_over=True)
+"""A server looks up the session of a request before it does anything."""
 
 
 def fault_of(error: MCPError) -> Fault | None:
@@ -37,6 +48,11 @@ def fault_of(error: MCPError) -> Fault | None:
     if isinstance(data, dict) and data.get("mark") == _MARK:
         return Fault(error.message, *data["fault"])
     return None
+
+
+def forgets_session(error: types.ErrorData) -> bool:
+    """Return whether an error that a server has sent says that it does not know the session of the request."""
+    return error.code in _OF_SESSIONS and _FORGOTTEN.search(error.message[:1000]) is not None
 
 
 class HostClient(httpx2.AsyncClient):
@@ -97,12 +113,8 @@ class HostClient(httpx2.AsyncClient):
     def _refusal_response(self, request: httpx2.Request, response: httpx2.Response, content: bytes) -> httpx2.Response:
         status = response.status_code
         error = _error_in(content)
-        in_session = _SESSION in request.headers
-        if in_session and (
-            status == 404 or (status == 400 and error is not None and error.code == types.CONNECTION_CLOSED)
-        ):
-            # No proof that nothing was done: a tool may have acted before its server, or a proxy, answers so.
-            return _fault_response(request, Fault("it does not know this session any more", is_session_over=True))
+        if _SESSION in request.headers and _forgets(status, error, content):
+            return _fault_response(request, SESSION_OVER)
         if error is not None:
             return _with_content(response, content)
         reason = http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
@@ -167,6 +179,15 @@ def _error_in(content: bytes) -> types.ErrorData | None:
     except ValueError:
         return None
     return message.error if isinstance(message, types.JSONRPCError) else None
+
+
+def _forgets(status: int, error: types.ErrorData | None, content: bytes) -> bool:
+    """Return whether a request in a session was refused because the server does not know that session."""
+    if status in (404, 410):
+        return True
+    if error is not None and status == 400:
+        return error.code in _OF_SESSIONS
+    return 400 <= status < 500 and _FORGOTTEN.search(_excerpt(content)) is not None
 
 
 def _excerpt(content: bytes) -> str:

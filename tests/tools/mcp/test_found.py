@@ -1,0 +1,138 @@
+"""Servers as they are found: those that forget sessions, and whose lists have odd ends."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tests.support.hosts import serving
+from tests.support.mcp_scripted import HELLO, Scripted, said, text
+from tests.support.mcp_stage import Tools, on_http
+
+
+def refusing(status: int, code: int | None = None, message: str = "", *, with_id: bool = False) -> Any:
+    """How a server refuses a request of a session that it does not know: in plain text without a code."""
+
+    def refuse(asked: dict[str, Any]) -> Response:
+        if code is None:
+            return Response(message, status)
+        error = {"code": code, "message": message}
+        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"] if with_id else None, "error": error}, status)
+
+    return refuse
+
+
+FORGOTTEN = {
+    "404": refusing(404),
+    "404 with JSON": refusing(404, -32600, "Session not found"),
+    "404 as the TypeScript package": refusing(404, -32001, "Session not found"),
+    "410": refusing(410, None, "Gone"),
+    "400 with JSON": refusing(400, -32000, "Bad Request: No valid session ID provided"),
+    "400 not initialized": refusing(400, -32000, "Bad Request: Server not initialized"),
+    "400 with an id": refusing(400, -32600, "Session terminated", with_id=True),
+    "400 in text": refusing(400, None, "Invalid session ID"),
+    "400 in other words": refusing(400, None, "Could not find session 1"),
+    "401 in text": refusing(401, None, "Unauthorized: Session not found"),
+    "422": refusing(422, None, "the session has expired"),
+    "200 with an error": refusing(200, -32600, "Session not found", with_id=True),
+    "200 with -32000": refusing(200, -32000, "The session does not exist any more", with_id=True),
+}
+
+
+class Forgetful(Scripted):
+    """One that has forgotten the sessions up to a number."""
+
+    def __init__(self, refuse: Callable[[dict[str, Any]], Response]) -> None:
+        super().__init__(lambda request, message: text(message, "hi"))
+        self.refuse = refuse
+        self.refused = 0
+        self.forgotten = 0
+
+    async def serve(self, request: Request) -> Response:
+        session = request.headers.get("mcp-session-id")
+        if request.method != "POST" or session is None or int(session) > self.forgotten:
+            return await super().serve(request)
+        message = await request.json()
+        self.refused += message.get("method") == "tools/call"
+        return self.refuse(message) if "id" in message else Response(status_code=202)
+
+
+@pytest.mark.parametrize("way", FORGOTTEN)
+async def test_a_session_that_the_server_has_forgotten_is_opened_anew(way: str) -> None:
+    """The call was refused at the door, and is made again once, whatever the tool does."""
+    server = Forgetful(FORGOTTEN[way])
+    with serving(server.app) as url:
+        tools = await Tools(on_http(f"{url}/mcp", perdure={"idempotent": False})).ask()
+        assert (await tools.call("hello")).text == "hi"
+        server.forgotten = 1
+        assert (await tools.call("hello")).text == "hi"
+        assert (server.sessions, server.refused, server.calls) == (2, 1, ["1", "2"])
+        server.forgotten = 2
+        assert (await tools.ask()).names == ["hello"]
+        assert server.sessions == 3
+        await tools.kind.close()
+
+
+@pytest.mark.parametrize("way", ["404", "400 in text", "200 with an error"])
+async def test_a_server_that_forgets_every_session_is_asked_twice(way: str) -> None:
+    server = Forgetful(FORGOTTEN[way])
+    with serving(server.app) as url:
+        tools = await Tools(on_http(f"{url}/mcp", perdure={"idempotent": True})).ask()
+        server.forgotten = 100
+        result = await tools.call("hello")
+        assert result.text.endswith("it does not know this session any more. The tool was not executed")
+        assert (result.outcome_unknown, server.refused, server.sessions) == (False, 2, 2)
+        await tools.kind.close()
+
+
+async def test_a_tool_that_speaks_of_a_session_of_its_own_has_answered() -> None:
+    """The server still knows the connection's: nothing is opened anew, and nothing called again."""
+    refuse = refusing(200, -32600, "Browser session not found", with_id=True)
+    server = Scripted(lambda request, message: refuse(message))
+    with serving(server.app) as url:
+        tools = await Tools(on_http(f"{url}/mcp", perdure={"idempotent": True})).ask()
+        result = await tools.call("hello")
+        assert ("Browser session not found" in result.text, result.outcome_unknown) == (True, True)
+        assert (server.sessions, server.calls) == (1, ["1"])
+        await tools.kind.close()
+
+
+CURSORS: dict[str, list[str]] = {
+    "empty": [""],
+    "standing": ["8", "8"],
+    "in a circle": ["1", "2", "1"],
+    "empty at last": ["1", ""],
+    "without end": [str(number) for number in range(200)],
+}
+
+
+class Paged(Scripted):
+    """One whose pages have a tool and a cursor each."""
+
+    def __init__(self, cursors: list[str]) -> None:
+        super().__init__()
+        self.cursors = iter(cursors)
+        self.numbers = itertools.count()
+
+    async def serve(self, request: Request) -> Response:
+        if request.method == "POST" and (message := await request.json())["method"] == "tools/list":
+            tool = {**HELLO[0], "name": f"tool{next(self.numbers)}"}
+            return said(message, {"tools": [tool], "nextCursor": next(self.cursors)})
+        return await super().serve(request)
+
+
+@pytest.mark.parametrize("name", CURSORS)
+async def test_a_cursor_that_leads_nowhere_ends_the_list(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """What came until then is offered."""
+    server = Paged(CURSORS[name])
+    with serving(server.app) as url:
+        tools = await Tools(on_http(f"{url}/mcp")).ask()
+        pages = min(len(CURSORS[name]), 101)
+        assert tools.names == [f"tool{number}" for number in range(pages)]
+        assert f"ends after {pages} page" in caplog.text
+        await tools.kind.close()
