@@ -162,6 +162,10 @@ class ModelError(Exception):
         """The host that was asked, and its port."""
         self.model = model
         """The model that was asked for."""
+        self.limit: int | None = None
+        """Of a request that is too long: how much the model takes, mostly in tokens, as far as the provider says so."""
+        self.asked: int | None = None
+        """How much the request had, in the same unit."""
         self.so_far: Any = None
         """What the attempts of the call have left, for the next time that it is made."""
 

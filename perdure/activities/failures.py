@@ -83,6 +83,8 @@ def _model_failure(error: ModelError) -> ApplicationError:
         retry_after=error.retry_after,
         address=error.address,
         model=error.model,
+        limit=error.limit,
+        asked=error.asked,
         so_far=error.so_far,
     )
     # One that may pass, or that the run may get round, is expected: kept out of error logs and failure metrics.

@@ -286,6 +286,8 @@ class ModelFailure(Exchanged):
     retry_after: float | None = None
     address: str | None = None
     model: str | None = None
+    limit: int | None = Field(default=None, exclude_if=operator.not_)
+    asked: int | None = Field(default=None, exclude_if=operator.not_)
     so_far: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
 
 

@@ -1,7 +1,4 @@
-"""Classifies the failures of model calls as one `ModelError` each (§12.4): refusals and nonsense included.
-
-The codes: https://platform.openai.com/docs/guides/error-codes and https://docs.anthropic.com/en/api/errors.
-"""
+"""Classifies the failures of model calls as one `ModelError` each (§12.4): refusals and nonsense included."""
 
 from __future__ import annotations
 
@@ -10,104 +7,31 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ..errors import ModelError, ModelErrorKind
+from ..errors import ModelError
 from ..text import bounded_text, one_line, valid_text
 from ..worker_limits import server_in
-
-_TOOLS = r"(?:tools?|tool[ _-]?(?:use|calls?|calling|choice)|functions?|function[ _-]?calls?|function[ _-]?calling)"
-_QUOTE = r"""[`'"]?"""
-_REFUSALS = re.compile(
-    "|".join(
-        (
-            # Ollama, DeepSeek, xAI, Bedrock, Groq: "… does not support tools", "doesn't support tool use"
-            rf"(?:does not|doesn.t|do not|don.t|cannot|can.t) support (?:the |native )?{_QUOTE}{_TOOLS}\b",
-            # OpenAI, Azure, Gemini, DeepInfra: "tools is not supported in this model", "Tool calling is not supported"
-            rf"\b{_TOOLS}{_QUOTE} (?:is|are) (?:currently )?(?:not (?:supported|enabled)|unsupported|disabled)",
-            # OpenRouter: "No endpoints found that support tool use"
-            r"no endpoints found that support (?:tool use|.{0,200}tool_choice)",
-            # vLLM: '"auto" tool choice requires --enable-auto-tool-choice …'
-            # llama.cpp: "tools param requires --jinja flag"
-            rf"\b{_TOOLS} (?:param |parameter )?requires? --",
-            # llama.cpp, OpenAI: "Unsupported param: tools", "Unrecognized request argument supplied: tools"
-            rf"(?:unsupported|unknown|unrecognized|unrecognised) (?:request )?(?:param(?:eter)?|argument|field)s?"
-            rf"(?: supplied)?:? {_QUOTE}(?:tools|tool_choice|functions)\b",
-            # Novita: "model features function calling not support"
-            rf"\b{_TOOLS} not support(?:ed)?\b",
-        )
-    ),
-    re.IGNORECASE,
-)
-
-
-def refuses_tools(text: str) -> bool:
-    """Return whether an error's text says that the model, or its server, takes no tools. Never raises.
-
-    A wrong tool, or a wrong conversation, is refused in other words.
-    """
-    return _REFUSALS.search(text) is not None
-
+from .error_bodies import error_codes, error_layers, error_message
+from .error_words import error_kind, overflow_figures
 
 UNEXPECTED_FORMAT = "Unexpected response format"
 MAX_NAME_CHARS = 200
 """For what a provider gives as an id or as one word."""
-
-_BY_STATUS: dict[int, ModelErrorKind] = {
-    400: "bad_request",
-    401: "authentication",
-    402: "quota_exhausted",
-    403: "permission",
-    404: "not_found",
-    408: "timeout",
-    409: "server",
-    413: "bad_request",
-    422: "bad_request",
-    429: "rate_limit",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
-}
-
-_BY_CODE: dict[str, ModelErrorKind] = {
-    "api_error": "server",
-    "authentication_error": "authentication",
-    "billing_error": "quota_exhausted",
-    "invalid_api_key": "authentication",
-    "invalid_prompt": "bad_request",
-    "invalid_request_error": "bad_request",
-    "not_found_error": "not_found",
-    "overloaded_error": "overloaded",
-    "permission_error": "permission",
-    "rate_limit_error": "rate_limit",
-    "rate_limit_exceeded": "rate_limit",
-    "request_too_large": "bad_request",
-    "server_error": "server",
-    "server_overloaded": "overloaded",
-    "service_unavailable": "overloaded",
-    "timeout_error": "timeout",
-}
-
-_DECISIVE: dict[str, ModelErrorKind] = {
-    "billing_error": "quota_exhausted",
-    "billing_hard_limit_reached": "quota_exhausted",
-    "billing_not_active": "quota_exhausted",
-    "context_length_exceeded": "context_length",
-    "contract_spend_limit_reached": "quota_exhausted",
-    "enforced_spend_limit_reached": "quota_exhausted",
-    "insufficient_quota": "quota_exhausted",
-    "linked_organization_spend_limit_reached": "quota_exhausted",
-    "overloaded_error": "overloaded",
-}
-"""Codes that are more specific than the status that comes with them."""
-
-_CONTEXT_EXCEEDED = re.compile(
-    r"prompt is too long|context (window|length|size|limit)|exceeds? the maximum number of tokens",
-    re.IGNORECASE,
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PIECE = re.compile(
+    r"(\d+(?:\.\d+)?) {0,2}(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])", re.I
 )
-_NEVER_ABOUT_TOOLS = frozenset({401, 402, 403, 408, 413, 429})
-_QUOTA_EXHAUSTED = re.compile(r"credit balance|insufficient (credits|balance|funds)", re.IGNORECASE)
+_AGAIN = re.compile(
+    rf"\b(?:retry|try again|wait|available again)(?: again)?(?: in| after| for)?(?: about| at least)? {{1,2}}"
+    rf"((?:{_PIECE.pattern}[ ,]{{0,2}}){{1,4}})",
+    re.I,
+)
+_DURATION_CHARS = 100
+_EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
+"""A wait that is at least so long is a point in time instead."""
 
 
 def error_from_http(
@@ -115,21 +39,30 @@ def error_from_http(
 ) -> ModelError:
     """Typed error for an HTTP response, or for an error inside a stream (`status` None or 200). Never raises.
 
-    `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. An error inside a
-    stream whose code is unknown is the server's, because the request was accepted. All of the text decides about
-    the kind; the error holds so much of it as `bounded_text` leaves.
+    `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. All of the text decides
+    about the kind; the error holds so much of it as `bounded_text` leaves.
     """
-    codes, message = _read_body(body)
+    layers, text = error_layers(body), error_message(body) or fallback
     if status is not None and 300 <= status < 400:
         return ModelError(_redirect_text(headers), kind="configuration", provider=provider, status=status)
-    return ModelError(
-        bounded_text(message or fallback or f"HTTP status {status}"),
-        kind=_kind(status, codes, message),
+    codes = [*error_codes(layers), (headers.get("x-amzn-errortype") or "").partition(":")[0].lower()]
+    wait = asked_wait(headers, layers, text)
+    error = ModelError(
+        bounded_text(text or _unknown_text(status, body)),
+        kind=error_kind(status, codes, text, has_wait=wait is not None),
         provider=provider,
         status=status,
         request_id=request_id(headers, body),
-        retry_after=retry_after_seconds(headers),
+        retry_after=wait,
     )
+    if error.kind == "context_length":
+        error.limit, error.asked = overflow_figures(text)
+    return error
+
+
+def _unknown_text(status: int | None, body: Any) -> str:
+    """Return the status, and the body as it is."""
+    return f"HTTP status {status}{f': {json_excerpt(body)}' if body else ''}"
 
 
 def _redirect_text(headers: Mapping[str, str]) -> str:
@@ -151,65 +84,75 @@ def error_from_exception(error: Exception, *, provider: str) -> ModelError:
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Return the seconds to wait: `retry-after-ms`, or `retry-after` as seconds or as an HTTP date.
+    """Return the seconds to wait: `retry-after-ms`, or `retry-after` as seconds, as a duration or as a date.
 
     Never negative; None when neither header is present and valid. `now` is a Unix time. Never raises.
     """
-    milliseconds = _finite(headers.get("retry-after-ms"))
+    milliseconds = _number(headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms"))
     if milliseconds is not None:
         return max(0.0, milliseconds / 1000)
-    spelled = headers.get("retry-after")
-    seconds = _finite(spelled)
-    if seconds is None and spelled:
-        seconds = _seconds_until(spelled, time.time() if now is None else now)
+    return _wait(headers.get("retry-after"), time.time() if now is None else now)
+
+
+def asked_wait(
+    headers: Mapping[str, str], layers: list[Mapping[str, Any]], message: str, *, now: float | None = None
+) -> float | None:
+    """Return the seconds that the server asks to wait, wherever it says so; None if it does not. Never raises."""
+    now = time.time() if now is None else now
+    told = [layer["headers"] for layer in layers if isinstance(layer.get("headers"), Mapping)]
+    all_headers = [{str(key).lower(): value for key, value in each.items()} for each in (headers, *told)]
+    in_body = [layer.get(key) for layer in layers for key in ("retryDelay", "retry_after", "retry_after_seconds")]
+    in_text = _AGAIN.search(message)
+    waits = [
+        *(retry_after_seconds(each, now=now) for each in all_headers),
+        *(_wait(each, now) for each in in_body),
+        _wait(in_text[1], now) if in_text else None,
+        *(_reset(each, now) for each in all_headers),
+    ]
+    return next((wait for wait in waits if wait is not None), None)
+
+
+def _reset(headers: Mapping[str, str], now: float) -> float | None:
+    """Return when the last of the limits that are used up is set back, by `x-ratelimit-reset…` or the like."""
+    names = [name for name in headers if "ratelimit" in name and "reset" in name]
+    used_up = [name for name in names if _number(headers.get(name.replace("reset", "remaining"), "0")) == 0]
+    return max(filter(None, [_wait(headers[name], now) for name in used_up]), default=None)
+
+
+def _wait(spelled: Any, now: float) -> float | None:
+    """Return the seconds from now: of a number, a duration such as `6m0.5s`, or a point in time."""
+    seconds = _number(spelled)
+    if seconds is None and isinstance(spelled, str):
+        seconds = _duration(spelled.strip()) or _seconds_until(spelled.strip(), now)
+    elif seconds is not None and seconds >= _EPOCH_SECONDS:
+        seconds = (seconds / 1000 if seconds >= _EPOCH_MILLISECONDS else seconds) - now
     return None if seconds is None else max(0.0, seconds)
 
 
-def _kind(status: int | None, codes: list[str], message: str) -> ModelErrorKind:
-    decisive = next((_DECISIVE[code] for code in codes if code in _DECISIVE), None)
-    if decisive:
-        return decisive
-    if status in (None, 200, 400, 402, 403, 429) and _QUOTA_EXHAUSTED.search(message):
-        return "quota_exhausted"
-    if status in (None, 200, 400, 413, 422) and _CONTEXT_EXCEEDED.search(message):
-        return "context_length"
-    if status not in _NEVER_ABOUT_TOOLS and refuses_tools(message):
-        return "no_tools"
-    if status is None or status < 400:
-        return next((_BY_CODE[code] for code in codes if code in _BY_CODE), "server")
-    return _BY_STATUS.get(status, "server" if status >= 500 else "bad_request")
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
-def _read_body(body: Any) -> tuple[list[str], str]:
-    """Return the codes and types in an error body of any of the usual shapes, and its message."""
-    nested = _layers(body)
-    codes = [str(layer[key]).lower() for layer in nested for key in ("code", "type") if layer.get(key)]
-    texts = [
-        layer[key] for layer in nested for key in ("message", "error", "detail") if isinstance(layer.get(key), str)
-    ]
-    plain = body if isinstance(body, str) else _listed_problems(nested)
-    return codes, next(iter(texts), plain).strip()
+def _duration(text: str) -> float:
+    """Return the seconds; 0.0 for a text that is not a duration."""
+    if len(text) > _DURATION_CHARS or _PIECE.sub("", text).strip(" ,"):
+        return 0.0
+    pieces = [(float(amount), name.lower()) for amount, name in _PIECE.findall(text)]
+    return sum(each / 1000 if name == "ms" or name[:3] == "mil" else each * _UNITS[name[0]] for each, name in pieces)
 
 
-def _listed_problems(nested: list[Mapping[str, Any]]) -> str:
-    """Return what servers of FastAPI find wrong, as `body.model: Field required`; "" for another body."""
-    details = (layer["detail"] for layer in nested if isinstance(layer.get("detail"), list))
-    problems = [each for listed in details for each in listed if isinstance(each, Mapping)]
-    places = [each["loc"] if isinstance(each.get("loc"), list) else [] for each in problems]
-    return "; ".join(
-        f"{'.'.join(map(str, place))}: {each.get('msg')}" for place, each in zip(places, problems, strict=True)
-    )
-
-
-def _layers(body: Any) -> list[Mapping[str, Any]]:
-    """Return the error objects that are nested in the body, innermost first."""
-    return list(_walk(body))[::-1]
-
-
-def _walk(body: Any) -> Iterator[Mapping[str, Any]]:
-    while isinstance(body, Mapping):
-        yield body
-        body = body.get("error")
+def _seconds_until(date: str, now: float) -> float | None:
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            point = read(date)
+            return (point if point.tzinfo else point.replace(tzinfo=UTC)).timestamp() - now
+        except (ValueError, OverflowError, TypeError, IndexError):
+            continue
+    return None
 
 
 def request_id(headers: Mapping[str, str], body: Any) -> str | None:
@@ -249,21 +192,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__
-
-
-def _finite(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _seconds_until(date: str, now: float) -> float | None:
-    try:
-        return parsedate_to_datetime(date).timestamp() - now
-    except (ValueError, OverflowError):
-        return None
 
 
 SHOWN_CHARS = 300

@@ -147,6 +147,7 @@ def model_error(error: ActivityError) -> ModelError | None:
             address=failure.address,
             model=failure.model,
         )
+        known.limit, known.asked = failure.limit, failure.asked
         known.so_far = failure.so_far
         return known
     if isinstance(cause, ApplicationError) and cause.type == CONFIGURATION_ERROR:

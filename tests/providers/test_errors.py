@@ -50,7 +50,7 @@ NO_CREDIT = "Your credit balance is too low to access the Anthropic API."
         (404, {"error": "model 'x' not found"}, "not_found"),
         (408, "", "timeout"),
         (409, openai_error("Conflict"), "server"),
-        (413, anthropic_error("Request exceeds the maximum size", "request_too_large"), "bad_request"),
+        (413, anthropic_error("Request exceeds the maximum size", "request_too_large"), "context_length"),
         (418, {}, "bad_request"),
         (422, {"detail": [{"loc": ["body"]}]}, "bad_request"),
         (429, openai_error("Rate limit reached", "rate_limit_exceeded", "requests"), "rate_limit"),

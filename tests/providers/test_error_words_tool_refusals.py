@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from perdure.providers.errors import error_from_http, refuses_tools
+from perdure.providers.error_words import refuses_tools
+from perdure.providers.errors import error_from_http
 
 REFUSALS = {
     "Ollama": (400, "registry.ollama.ai/library/gemma3:4b does not support tools"),

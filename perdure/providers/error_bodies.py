@@ -1,0 +1,90 @@
+"""Reads what a server sends in place of a response: JSON of any shape, JSON inside a text, plain text, a page."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..text import one_line
+
+_LEVELS = 8
+"""So deep are the usual shapes nested, and JSON inside a text as one more level."""
+_MOST = 50
+"""Items of a list that are read."""
+_MOST_CHARS = 64 * 1024
+"""Of a text in which JSON is looked for."""
+_TEXT_KEYS = ("message", "Message", "detail", "error_description", "errorMessage", "msg", "error", "errors", "title")
+_INNER_KEYS = ("error", "errors", "message", "detail", "details", "innererror", "metadata", "raw")
+_CODE_KEYS = ("code", "type", "status", "reason", "__type", "error_type")
+_JSON = json.JSONDecoder()
+_JSON_BEGINS = re.compile(r"""\{\s*"|\[\s*\{""")
+_MARKUP = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml|error)\b", re.IGNORECASE)
+_HEADLINE = re.compile(r"<(title|message|h1)\b[^<>]{0,200}>([^<>]{1,500})</\1", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
+
+
+def error_layers(body: Any, levels: int = _LEVELS) -> list[Mapping[str, Any]]:
+    """Return the objects that may say what went wrong, innermost first. Never raises."""
+    return list(_layers(body, levels))[::-1]
+
+
+def _layers(value: Any, levels: int) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, str):
+        value = _parts(value)
+    if levels and isinstance(value, list):
+        for each in value[:_MOST]:
+            yield from _layers(each, levels - 1)
+    elif levels and isinstance(value, Mapping):
+        yield value
+        for key in _INNER_KEYS:
+            yield from _layers(value.get(key), levels - 1)
+
+
+def error_codes(layers: list[Mapping[str, Any]]) -> list[str]:
+    """Return the codes and types in small letters, the most specific first."""
+    found = [layer.get(key) for layer in layers for key in _CODE_KEYS]
+    return [str(code).rpartition("#")[2].lower() for code in found if code and isinstance(code, str | int)]
+
+
+def error_message(body: Any, levels: int = _LEVELS) -> str:
+    """Return the words of an error body; "" for one without any. Never raises."""
+    if isinstance(body, str):
+        said = [error_message(each, levels - 1) for each in _parts(body)] if levels else []
+        return " ".join(filter(None, said)) if any(said[-2:-1] or said) else body.strip()
+    if levels and isinstance(body, list):
+        return "; ".join(dict.fromkeys(filter(None, [error_message(each, levels - 1) for each in body[:_MOST]])))
+    if levels and isinstance(body, Mapping):
+        return _object_message(body, levels - 1)
+    return ""
+
+
+def _object_message(body: Mapping[str, Any], levels: int) -> str:
+    """Return what it says: in an object or a list within it rather than in a word; and what it quotes."""
+    said = [body[key] for key in _TEXT_KEYS if body.get(key)]
+    nested = [each for each in said if not isinstance(each, str)]
+    texts = (error_message(each, levels) for each in [*nested, *said])
+    text = next(filter(None, texts), "")
+    place = body.get("loc")
+    if text and place and isinstance(place, list):  # What servers of FastAPI find wrong.
+        text = f"{'.'.join(map(str, place[:_MOST]))}: {text}"
+    quoted = body.get("metadata")
+    raw = error_message(quoted.get("raw"), levels) if isinstance(quoted, Mapping) else ""
+    return ": ".join(filter(None, [text, "" if raw in text else raw]))
+
+
+def _parts(text: str) -> list[Any]:
+    """Return a text's JSON between what stands before and behind it, or a page's headline; [] for a plain text."""
+    if _MARKUP.match(text):
+        headline = _HEADLINE.search(text)
+        return [one_line(html.unescape(headline[2] if headline else _TAG.sub(" ", text)), 500) or "an empty page"]
+    begins = _JSON_BEGINS.search(text) if len(text) <= _MOST_CHARS else None
+    if begins is None:
+        return []
+    try:
+        value, end = _JSON.raw_decode(text, begins.start())
+    except (ValueError, RecursionError):
+        return []
+    return [text[: begins.start()], value, text[end:].strip(" \n'\"")]
