@@ -93,6 +93,8 @@ class ModelOptions(Node):
     background: Literal["auto", "on", "off"] | None = None
     """Whether the provider makes responses in the background, where a crash of the worker does not touch them: `on`,
     `off`, or `auto`, the default, which does so with models that think for long."""
+    dialect: str | None = None
+    """Which server's rules the requests follow, such as `mistral` or `vllm`, where its address does not say it."""
     additional_properties: dict[str, Any] | None = None
     """Further parameters of the provider's own request, under its own names."""
 

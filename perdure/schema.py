@@ -132,3 +132,61 @@ def without_properties(schema: Schema, names: frozenset[str]) -> Schema:
     kept = schema | {"properties": {k: v for k, v in schema.get("properties", {}).items() if k not in names}}
     required = [name for name in kept.pop("required", []) if name not in names]
     return kept | {"required": required} if required else kept
+
+
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_REFUSED_AT_ROOT = (*_ALTERNATIVES, "$ref", "enum", "const", "not", "if", "then", "else")
+
+
+def without_alternatives(schema: Schema) -> Schema:
+    """Return a schema of `type: object` that has no alternatives and no reference at its root, which APIs refuse.
+
+    It has the properties of all alternatives, and requires what each of them requires; the description lists them.
+    """
+    if schema.get("type") == "object" and not any(key in schema for key in _REFUSED_AT_ROOT):
+        return schema if "properties" in schema else {**schema, "properties": {}}
+    properties, required, notes = _fold(schema, schema, 0)
+    kept = {key: value for key, value in schema.items() if key not in (*_REFUSED_AT_ROOT, "required", "description")}
+    described = " ".join(filter(None, [schema.get("description"), *notes]))
+    return {
+        **kept,
+        "type": "object",
+        "properties": properties,
+        **({"required": required} if required else {}),
+        **({"description": described} if described else {}),
+    }
+
+
+def _fold(schema: Schema, root: Schema, depth: int) -> tuple[Schema, list[str], list[str]]:
+    """Return the properties, the required ones and the notes of a schema and of all that it is combined of."""
+    if depth > _MAX_FOLDS:
+        return {}, [], []
+    schema = {**_resolve(schema["$ref"], root), **schema} if isinstance(schema.get("$ref"), str) else schema
+    properties = dict(schema.get("properties") or {})
+    required = list(schema.get("required") or [])
+    notes: list[str] = []
+    for keyword in _ALTERNATIVES:
+        folded = [_fold(each, root, depth + 1) for each in schema.get(keyword) or () if isinstance(each, dict)]
+        for each, _, more in folded:
+            properties = {**each, **properties}
+            notes += more
+        needs = [names for _, names, _ in folded]
+        if keyword == "allOf":
+            required += [name for names in needs for name in names]
+        elif needs:
+            required += [name for name in needs[0] if all(name in names for names in needs)]
+            if any(needs) and any(names != needs[0] for names in needs):
+                listed = " or ".join(f"({', '.join(names)})" for names in needs if names)
+                notes.append(f"Give one of these groups of properties: {listed}.")
+    return properties, list(dict.fromkeys(required)), notes
+
+
+_MAX_FOLDS = 8
+
+
+def _resolve(reference: str, root: Schema) -> Schema:
+    """Return what a reference within the schema means; {} for any other."""
+    found: Any = root
+    for step in reference.removeprefix("#").strip("/").split("/") if reference.startswith("#/") else ():
+        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and found is not root else {}

@@ -23,6 +23,7 @@ from ..payloads.failures import MAX_RESULT_BYTES, size_of
 from ..protocol.activities import CallSoFar, Offer
 from ..providers.base import ALONE, CallSeries, Delta, Provider
 from ..providers.memo import Unchanging
+from ..providers.outgoing import with_unique_ids
 from ..providers.prices import Prices
 from ..providers.registry import provider_for
 from ..redaction import get_logger, redact, redacted_excerpt, redactor
@@ -101,6 +102,7 @@ async def _ask(
     told = on_delta if options.stream else None
     response = await (call(on_delta=told) if loop is None else _call_on(loop, call, told))
     reply = provider.reply(agent, response)
+    reply.message = with_unique_ids(reply.message, messages)
     reply.usage = reply.usage.plausible()
     reply.thinking = "".join(thoughts)
     # What the provider says about its answer, as opposed to what the model says.

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agents import PromptCache
+from ..agents import Agent, PromptCache
 from ..declared_tools import CustomTool, Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
 from ..schema import CLOSED, object_schema
 from .base import BLOCK_SIZE, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
 from .errors import error_from_http
 from .memo import Memo
+from .outgoing import arguments_object, private_content, same_calls
 from .prompt_cache import with_cache_control
 from .sdks import anthropic_sdk
 from .tool_call_text import (
     AcceptedMedia,
     Call,
-    arguments_object,
     arguments_text,
     base64_data,
     call_id,
@@ -30,10 +31,8 @@ from .tool_call_text import (
     compact_json,
     only_text,
     sendable_parts,
-    wire_id,
-    wire_name,
 )
-from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
+from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of
 
 _TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 """Type of a delta → the key of its text, in the delta as in the block that it continues."""
@@ -127,7 +126,15 @@ def _input(text: str, block: Mapping[str, Any]) -> Any:
 
 
 DEFAULT_MAX_TOKENS = 4096
-"""The API requires a limit (§7.5)."""
+"""The API requires a limit (§7.5). A call raises it to what the model can write, unless the file has one."""
+_UNKNOWN_MODEL_TOKENS = 32_000
+_MOST_TOKENS: tuple[tuple[str, int], ...] = (
+    (r"claude-(?:instant|2|3-(?:opus|sonnet|haiku))", 4_096),
+    (r"claude-3-5", 8_192),
+    (r"claude-opus-4(?:-1|-0|-\d{8}|@|$)", 32_000),
+    (r"claude-(?:3-7|sonnet-4|haiku-4|opus-4)", 64_000),
+)
+"""Family of models → the most tokens of one answer (https://docs.claude.com/en/docs/about-claude/models), in order."""
 
 Block = dict[str, Any]
 Turn = dict[str, Any]
@@ -156,6 +163,7 @@ class AnthropicMessages(WireFormat):
         "stop_sequences": "stop_sequences",
     }
     merged = frozenset({"output_config"})
+    needs_message = True
     has_strict_tools = False
 
     def __init__(self, key: str) -> None:
@@ -200,6 +208,16 @@ class AnthropicMessages(WireFormat):
             original=list(blocks) if blocks != _rebuilt(text, calls) else None,
         )
 
+    def for_call(self, agent: Agent, request: dict[str, Any]) -> dict[str, Any]:
+        """Raises the limit to the model's own; without thoughts where the last turn has none, as the API requires."""
+        if self.limits_itself(agent):
+            found = (most for family, most in _MOST_TOKENS if re.search(family, str(request.get("model"))))
+            request = {**request, "max_tokens": next(found, _UNKNOWN_MODEL_TOKENS)}
+        thinking = request.get("thinking")
+        if isinstance(thinking, Mapping) and thinking.get("type") == "enabled" and _lacks_thoughts(request["messages"]):
+            return {key: value for key, value in request.items() if key != "thinking"}
+        return request
+
     def for_cache(
         self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
     ) -> dict[str, Any]:
@@ -228,6 +246,17 @@ def _join(turns: list[Turn], more: list[Turn]) -> None:
 _turns = Memo[Message, Turn](_turn, _join)
 
 
+def _lacks_thoughts(turns: Sequence[Turn]) -> bool:
+    """Return whether the tools of the last turn are asked for without the thoughts that the API wants before them."""
+    for turn in reversed(turns):
+        blocks = turn["content"]
+        if turn["role"] == "assistant":
+            return any(block["type"] == "tool_use" for block in blocks) and blocks[0]["type"] not in _THINKING
+        if all(block["type"] != "tool_result" for block in blocks):
+            return False
+    return False
+
+
 def _end_of_results(content: Sequence[Block]) -> int:
     end = len(content)
     while end and content[end - 1]["type"] != "tool_result":
@@ -240,7 +269,7 @@ def _blocks(message: Message) -> list[Block]:
         return [_tool_result(message)]
     if message.role != "assistant":
         return _content(_sendable(message))
-    original = original_content(message, "anthropic")
+    original = private_content(message, "anthropic")
     if original is not None:
         return _original_blocks(message, original)
     text = only_text(message.parts)
@@ -291,7 +320,7 @@ def _tool_result(message: Message) -> Block:
     text = only_text(parts)
     block: Block = {
         "type": "tool_result",
-        "tool_use_id": wire_id(message.metadata.get("tool_call_id") or ""),
+        "tool_use_id": message.metadata.get("tool_call_id") or "",
         "content": _content(parts) if text is None else text,
     }
     if message.metadata.get("status", "success") != "success":
@@ -306,21 +335,22 @@ def _original_blocks(message: Message, original: Sequence[Block]) -> list[Block]
     """
     calls = calls_of(message)
     is_cut_off = any(isinstance(block.get("input"), str) for block in original)
-    if is_cut_off or _text_and_calls(original, None) != (message.text, calls):
+    text, asked_first = _text_and_calls(original, None)
+    if is_cut_off or text != message.text or not same_calls(asked_first, calls):
         return [block for block in original if block["type"] in _THINKING] + _rebuilt(message.text, calls)
     kept = (block for block in original if not (block["type"] == "text" and _is_blank(block["text"])))
     asked = iter(calls)
-    return [block | _acceptable(next(asked)) if block["type"] == "tool_use" else block for block in kept]
+    return [block | _name_and_id(next(asked)) if block["type"] == "tool_use" else block for block in kept]
 
 
-def _acceptable(call: Call) -> Block:
-    return {"id": wire_id(call.id), "name": wire_name(call.name)}
+def _name_and_id(call: Call) -> Block:
+    return {"id": call.id, "name": call.name}
 
 
 def _rebuilt(text: str, calls: Sequence[Call]) -> list[Block]:
     spoken: list[Block] = [] if _is_blank(text) else [{"type": "text", "text": text}]
     return spoken + [
-        {"type": "tool_use", **_acceptable(call), "input": arguments_object(call.arguments)} for call in calls
+        {"type": "tool_use", **_name_and_id(call), "input": arguments_object(call.arguments)} for call in calls
     ]
 
 

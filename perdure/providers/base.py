@@ -305,3 +305,9 @@ def _shorten(value: Any, depth: int) -> Any:
     if isinstance(value, list):
         return [_shorten(each, depth + 1) for each in value[:MAX_ENTRIES]]
     return value
+
+
+def rename_keys(request: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the request with other names of keys; "" leaves one out."""
+    pairs = ((names.get(key, key), value) for key, value in request.items())
+    return {key: value for key, value in pairs if key}

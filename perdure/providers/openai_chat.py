@@ -16,6 +16,7 @@ from .azure import AZURE_PROVIDERS, limits_by_max_tokens
 from .base import BLOCK_SIZE, CallSeries, Delta, FunctionDefinition, StreamAssembler
 from .errors import error_from_http
 from .memo import Memo
+from .outgoing import private_content
 from .prompt_cache import with_cache_key
 from .sdks import openai_sdk
 from .tool_call_text import (
@@ -23,16 +24,18 @@ from .tool_call_text import (
     arguments_text,
     as_url,
     call_id,
+    compact_json,
     file_data,
     input_audio,
     only_text,
     sendable_parts,
-    wire_name,
 )
 from .wire_format import Answer, WireFormat, count
 
 _INTERNAL_METADATA = frozenset({"provider_content", "status", "error_kind", "sent_as"})
 _CUT_SHORT = frozenset({"length", "content_filter"})
+_MESSAGE_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio"})
+_CALL_FIELDS = frozenset({"index", "id", "type", "function"})
 
 
 class OpenAIChat(WireFormat):
@@ -103,6 +106,7 @@ class OpenAIChat(WireFormat):
             usage=_usage(response.get("usage")),
             finish_reason=finish_reason,
             cut_short=finish_reason in _CUT_SHORT,
+            original=_private(message),
         )
 
     def for_cache(
@@ -114,29 +118,69 @@ class OpenAIChat(WireFormat):
         return ChatStream(self.key)
 
 
-def _message(message: Message) -> dict[str, Any]:
-    """Return the message with its metadata as fields of their own (§7.1)."""
+class _Shown(dict[str, Any]):
+    """The message of a user that shows what the tools of a reply have returned besides texts."""
+
+
+def _wire_messages(message: Message) -> list[dict[str, Any]]:
+    """Return the message with its metadata as fields of their own (§7.1), and what only a user's message can show.
+
+    A single text is a plain string, and so are all texts of a tool result together (§7.1, §9.5).
+    """
     written: dict[str, Any] = {"role": message.role}
     if message.metadata:
         written.update((key, value) for key, value in message.metadata.items() if key not in _INTERNAL_METADATA)
         written["role"] = message.role
-        if calls := written.pop("tool_calls", None):
-            written["tool_calls"] = [_call(call) for call in calls]
-    written["content"] = _content(message)
-    return written
-
-
-_messages = Memo[Message, dict[str, Any]](lambda message: [_message(message)])
-
-
-def _content(message: Message) -> str | list[dict[str, Any]]:
-    """A single text is a plain string, and so are all texts of a tool result together (§7.1, §9.5)."""
+    if private := private_content(message, "chat"):
+        written |= _with_private(written.get("tool_calls") or [], private[0])
+    if not written.get("tool_calls", True):
+        del written["tool_calls"]
     parts = message.parts
-    if len(parts) == 1 and isinstance(parts[0], TextPart):
-        return parts[0].value
-    parts = sendable_parts(message, OpenAIChat.media, OpenAIChat.title)
-    text = only_text(parts) if message.role == "tool" or not parts else None
-    return [_part(part) for part in parts] if text is None else text
+    if len(parts) != 1 or not isinstance(parts[0], TextPart):
+        parts = sendable_parts(message, OpenAIChat.media, OpenAIChat.title)
+    text = only_text(parts) if message.role == "tool" or len(parts) < 2 else None
+    if text is not None or message.role != "tool":
+        return [{**written, "content": [_part(part) for part in parts] if text is None else text}]
+    return _result_and_shown(written, parts)
+
+
+def _with_private(calls: list[dict[str, Any]], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the server's own fields of a message, and its calls with those beside them."""
+    beside = [*(fields.get("tool_calls") or ()), *({} for _ in calls)]
+    return {**fields, "tool_calls": [{**call, **more} for call, more in zip(calls, beside, strict=False)]}
+
+
+def _result_and_shown(written: dict[str, Any], parts: list[Part]) -> list[dict[str, Any]]:
+    """Return a result's texts, and what else it has as a message of the user: the API takes texts alone in a result."""
+    shown = [_part(part) for part in parts if not isinstance(part, TextPart)]
+    told = {"type": "text", "text": f"[shown by the result of call {written.get('tool_call_id')}:]"}
+    texts = [part.value for part in parts if isinstance(part, TextPart)]
+    content = "\n".join([*texts, "[See the next message of the user.]"])
+    return [{**written, "content": content}, _Shown(role="user", content=[told, *shown])]
+
+
+def _join(messages: list[dict[str, Any]], more: list[dict[str, Any]]) -> None:
+    """Keeps the results of one reply together: what they show comes after all of them."""
+    if not (more and messages and isinstance(messages[-1], _Shown) and more[0]["role"] == "tool"):
+        messages += more
+        return
+    shown = messages.pop()
+    content = [*shown["content"], *(part for message in more[1:] for part in message["content"])]
+    messages += [more[0], _Shown(role="user", content=content)]
+
+
+_messages = Memo[Message, dict[str, Any]](_wire_messages, _join)
+
+
+def _private(message: Mapping[str, Any]) -> list[Any] | None:
+    """Return the fields that the API does not have, of the message and beside its calls; None where there are none."""
+    fields = {key: value for key, value in message.items() if key not in _MESSAGE_FIELDS and value}
+    beside = [
+        {key: value for key, value in call.items() if key not in _CALL_FIELDS and value}
+        for call in message.get("tool_calls") or []
+    ]
+    found = {**fields, "tool_calls": beside} if any(beside) else fields
+    return [found] if found else None
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -150,12 +194,6 @@ def _part(part: Part) -> dict[str, Any]:
             return {"type": "input_audio", "input_audio": input_audio(part)}
         case FilePart():
             return {"type": "file", "file": file_data(part)}
-
-
-def _call(call: dict[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    known = {key: value for key, value in call.items() if key != "fault"}
-    return {**known, "function": {**function, "name": wire_name(function["name"])}}
 
 
 def _content_text(content: Any) -> str:
@@ -187,6 +225,8 @@ class ChatStream(StreamAssembler):
         self._text: list[str] = []
         self._calls: dict[int, dict[str, Any]] = {}
         self._finish_reason: str | None = None
+        self._fields: dict[str, Any] = {}
+        """What the message has besides, in fields of the server's own."""
         self._usage: Any = None
 
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
@@ -202,6 +242,7 @@ class ChatStream(StreamAssembler):
             "role": "assistant",
             "content": "".join(self._text) if self._text or not self._calls else None,
             "refusal": self.refusal or None,
+            **self._fields,
         }
         if self._calls:
             message["tool_calls"] = [_whole_call(self._calls[index]) for index in sorted(self._calls)]
@@ -217,6 +258,7 @@ class ChatStream(StreamAssembler):
             self._finish_reason = choice["finish_reason"]
             self.is_complete = True
         deltas = []
+        self.size += add_fields(self._fields, delta, _MESSAGE_FIELDS)
         thinking = delta.get("reasoning_content") or delta.get("reasoning")
         if thinking and isinstance(thinking, str):
             deltas.append(Delta("thinking", thinking))
@@ -240,8 +282,9 @@ class ChatStream(StreamAssembler):
         if known and delta.get("id") and known["id"] and delta["id"] != known["id"]:
             index, known = max(self._calls) + 1, None
         if known is None:
-            known = self._calls[index] = {"id": None, "name": None, "arguments": []}
+            known = self._calls[index] = {"id": None, "name": None, "arguments": [], "fields": {}}
             self.size += BLOCK_SIZE
+        self.size += add_fields(known["fields"], delta, _CALL_FIELDS)
         function = delta.get("function") or {}
         known["id"] = known["id"] or delta.get("id")
         known["name"] = known["name"] or function.get("name")
@@ -252,4 +295,31 @@ class ChatStream(StreamAssembler):
 
 def _whole_call(pieces: Mapping[str, Any]) -> dict[str, Any]:
     function = {"name": pieces["name"], "arguments": "".join(pieces["arguments"])}
-    return {"id": pieces["id"], "type": "function", "function": function}
+    return {"id": pieces["id"], "type": "function", "function": function, **pieces["fields"]}
+
+
+def add_fields(fields: dict[str, Any], delta: Mapping[str, Any], known: frozenset[str]) -> int:
+    """Add what a delta has besides the known fields; returns the size of it. Texts grow, and lists by their items."""
+    added = {key: value for key, value in delta.items() if key not in known and value}
+    for key, value in added.items():
+        before: Any = fields.get(key)
+        if isinstance(before, str) and isinstance(value, str):
+            fields[key] = before + value
+        elif isinstance(before, list) and isinstance(value, list):
+            fields[key] = before
+            for item in value:
+                _add_item(before, item)
+        else:
+            fields[key] = list(value) if isinstance(value, list) else value
+    return sum(len(value) if isinstance(value, str) else len(compact_json(value)) for value in added.values())
+
+
+def _add_item(items: list[Any], item: Any) -> None:
+    """Add an item of a list that is streamed: it continues the last one where both have the same `index` and type."""
+    last: Any = items[-1] if items else None
+    is_same = isinstance(item, dict) and isinstance(last, dict) and "index" in item
+    if is_same and all(item.get(key) == last.get(key) for key in ("index", "type")):
+        texts = {key: last[key] + item[key] for key in ("text", "summary", "data") if key in item and key in last}
+        items[-1] = {**last, **item, **texts}
+    else:
+        items.append(item)

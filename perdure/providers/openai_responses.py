@@ -21,6 +21,7 @@ from .background import END_SECONDS, BackgroundResponse, NoBackgroundError, end_
 from .base import ALONE, BackgroundRecord, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
 from .errors import error_from_http
 from .memo import Memo
+from .outgoing import private_content, same_calls
 from .prompt_cache import with_cache_key
 from .sdk_call import SdkCall
 from .sdks import AZURE_KEY, OPENAI_KEY, openai_sdk
@@ -37,12 +38,12 @@ from .tool_call_text import (
     input_audio,
     only_text,
     sendable_parts,
-    wire_name,
 )
-from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, ignore, instructions_of, original_content
+from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, ignore, instructions_of
 
 _KEEP_RESPONSES = tuple(host for key in (OPENAI_KEY, AZURE_KEY) for host in key.hosts)
 """Servers that make responses in the background: OpenAI's own, and Azure's with its API v1."""
+_ENCRYPTED = "reasoning.encrypted_content"
 _TEXT_TYPES = {"output_text": "text", "refusal": "refusal"}
 
 
@@ -56,6 +57,7 @@ class OpenAIResponses(WireFormat):
     media = {"image": AcceptedMedia(url=True), "audio": AcceptedMedia(url=False), "file": AcceptedMedia(url=True)}
     options = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
     merged = frozenset({"text"})
+    needs_message = True
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -80,6 +82,20 @@ class OpenAIResponses(WireFormat):
         if definition.strict:
             tool["strict"] = True
         return tool
+
+    def for_call(self, agent: Agent, request: dict[str, Any]) -> dict[str, Any]:
+        """Says which tools are not strict, as the API takes that for granted; asks for what `store: false` needs."""
+        request = {**request}
+        if "tools" in request:
+            is_function = {"type": "function"}.items()
+            request["tools"] = [
+                {"strict": False, **tool} if is_function <= tool.items() else tool for tool in request["tools"]
+            ]
+        if request.get("store") is False and "input" in request:
+            include = request.get("include") or []
+            request["include"] = [*include, *({_ENCRYPTED} - {*include})]
+            request["input"] = [item for item in request["input"] if not _is_kept_by_server(item)]
+        return request
 
     def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
         schema = object_schema(outputs, STRICT)
@@ -159,7 +175,7 @@ def _items_of(message: Message) -> Iterator[dict[str, Any]]:
         content = [_part(part) for part in parts] if output is None else output
         yield {"type": "function_call_output", "call_id": message.metadata.get("tool_call_id"), "output": content}
     elif message.role == "assistant":
-        original = original_content(message, "responses")
+        original = private_content(message, "responses")
         yield from _rebuilt(message) if original is None else _original_items(message, original)
     else:
         parts = sendable_parts(message, OpenAIResponses.media, OpenAIResponses.title)
@@ -176,12 +192,13 @@ def _original_items(message: Message, original: list[dict[str, Any]]) -> Iterato
     left out.
     """
     text, calls = _text_and_calls(original, None)
-    has_same_calls = calls == calls_of(message)
+    asked = calls_of(message)
+    has_same_calls = same_calls(calls, asked)
     if has_same_calls and text == message.text:
-        yield from _acceptable(original, calls)
+        yield from _acceptable(original, asked)
     elif has_same_calls and calls:
         yield from _text_item(message)
-        yield from _acceptable([item for item in original if item["type"] != "message"], calls)
+        yield from _acceptable([item for item in original if item["type"] != "message"], asked)
     else:
         yield from _rebuilt(message)
 
@@ -195,14 +212,18 @@ def _acceptable(items: Sequence[dict[str, Any]], calls: Sequence[Call]) -> Itera
         yield item | _call_fields(next(asked)) if item["type"] == "function_call" else item
 
 
+def _is_kept_by_server(item: dict[str, Any]) -> bool:
+    return item.get("type") == "reasoning" and not item.get("encrypted_content")
+
+
 def _call_fields(call: Call) -> dict[str, str]:
-    return {"call_id": call.id, "name": wire_name(call.name)}
+    return {"call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 def _rebuilt(message: Message) -> Iterator[dict[str, Any]]:
     yield from _text_item(message)
     for call in calls_of(message):
-        yield {"type": "function_call", **_call_fields(call), "arguments": call.arguments}
+        yield {"type": "function_call", **_call_fields(call)}
 
 
 def _text_item(message: Message) -> Iterator[dict[str, Any]]:

@@ -1,26 +1,15 @@
-"""Tool calls and media as every wire format sends them back: names, ids, arguments (§9.5), URLs and base64.
-
-The names and ids that APIs accept: https://platform.openai.com/docs/api-reference/chat/create (`tools`) and
-https://docs.anthropic.com/en/api/messages (`tools`, `tool_use`).
-"""
+"""Tool calls and media as every wire format reads and writes them: arguments as text (§9.5), URLs and base64."""
 
 from __future__ import annotations
 
 import json
 import mimetypes
-import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json
-
-from ..arguments import parse_tool_arguments
-from ..errors import ToolArgumentError, UnsupportedMediaError
+from ..errors import UnsupportedMediaError
 from ..media import Base64Data, base64_of, source_problem, told_type
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
-
-_INVALID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Call(NamedTuple):
@@ -35,18 +24,6 @@ def calls_of(message: Message) -> list[Call]:
     """Return the tool calls that an assistant message asks for; [] when there are none."""
     asked = message.metadata.get("tool_calls") or ()
     return [Call(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in asked]
-
-
-@lru_cache(maxsize=1024)
-def wire_name(name: str) -> str:
-    """Return a tool name that every API accepts: a model may have asked for a tool under a name that none does."""
-    return _INVALID.sub("_", name)[:64] or "_"
-
-
-@lru_cache(maxsize=4096)
-def wire_id(call_id: str) -> str:
-    """Return a call id for APIs that accept only letters, digits, `_` and `-`; ids of other providers may have more."""
-    return _INVALID.sub("_", call_id) or "_"
 
 
 def call_id(given: Any, index: int, response_id: Any) -> str:
@@ -64,23 +41,6 @@ def arguments_text(arguments: Any) -> str:
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else compact_json(arguments)
-
-
-def arguments_object(arguments: str) -> dict[str, Any]:
-    """Arguments for an API that accepts only an object, with the same repairs as for the tool itself (§9.8).
-
-    Text that is beyond repair is wrapped, so that the model sees what it wrote beside the error. Never raises.
-    """
-    try:
-        value = from_json(arguments, allow_inf_nan=False)
-    except ValueError:
-        value = None
-    if isinstance(value, dict):
-        return value
-    try:
-        return parse_tool_arguments(arguments)
-    except ToolArgumentError:
-        return {"unparsed_arguments": arguments}
 
 
 def only_text(parts: list[Part]) -> str | None:

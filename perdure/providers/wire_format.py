@@ -27,10 +27,13 @@ from .base import (
     additional_tools,
     declared_provider_tools,
     offered_functions,
+    rename_keys,
 )
 from .clients import client_for, is_without_key, load_sdk
+from .dialects import Recipient, server_of
 from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json_excerpt, short_word
-from .prompt_cache import refuses_marks
+from .outgoing import as_offered, for_server, kept_content, name_choice, own_names, with_unique_ids
+from .refusals import MARKS, refused_part, without
 from .sdk_call import SdkCall
 from .sdks import SdkNames
 from .structured import read_answer, structured_value
@@ -43,6 +46,9 @@ _NO_KEY_SENT = (
     "goes by itself only to its provider, and where OPENAI_BASE_URL, AZURE_OPENAI_ENDPOINT or ANTHROPIC_BASE_URL say"
 )
 MAX_WARNINGS = 20
+MAX_REFUSED = 20
+LEFT_OUT = "Left out: "
+"""How a remark begins on what a server refuses of a request."""
 MAX_WARNING_CHARS = 1000
 
 
@@ -81,13 +87,15 @@ class WireFormat(Provider):
     """The sampling options that the API has (§2.5): our name → its name. Others are dropped."""
     merged: ClassVar[frozenset[str]] = frozenset()
     """Keys whose objects `additionalProperties` may add to (an effort level beside an output format)."""
+    needs_message: ClassVar[bool] = False
+    """Whether the API requires a message besides the instructions."""
     has_strict_tools: ClassVar[bool] = True
     """Whether a tool can be strict; where it can't, strict tools are offered as ordinary ones."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
-        self._refusing: set[tuple[str, str]] = set()
-        """The address and model of the servers that have refused what prompt caches need."""
+        self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
+        """The name and model of a server → what it has refused of requests."""
 
     def to_request(
         self,
@@ -98,9 +106,11 @@ class WireFormat(Provider):
         may_call_tools: bool = True,
     ) -> dict[str, Any]:
         request = {"model": agent.model.id if agent.model else "", **self.defaults}
-        request |= self.conversation(messages)
+        server = self.server(agent)
+        request |= self.conversation(for_server(messages, self.api, server, needs_message=self.needs_message))
         request |= _sampling_options(agent, self.options_of(agent))
-        functions = offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages)
+        offered = offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages)
+        functions = [as_offered(definition) for definition in offered]
         others = [*map(self.provider_tool, declared_provider_tools(agent)), *additional_tools(agent)]
         if functions or others:
             request |= self.tools(functions, may_call_tools=may_call_tools)
@@ -109,7 +119,13 @@ class WireFormat(Provider):
         if agent.outputs:
             request |= self.output_format(agent.outputs)
         _add_additional(request, agent, self.merged)
-        return request
+        name_choice(request, {definition.name for definition in offered})
+        names = {**server.dialect.renames, **dict.fromkeys(server.dialect.refuses, "")}
+        return rename_keys(request, names) if names.keys() & request.keys() else request
+
+    def server(self, agent: Agent) -> Recipient:
+        """Return where the agent's requests go. Raises ValueError for a dialect that nobody knows."""
+        return server_of(agent, self.sdk, self.key)
 
     def options_of(self, agent: Agent) -> Mapping[str, str]:
         """Sampling options for this agent, where its connection decides how one is called; else `options`."""
@@ -153,13 +169,13 @@ class WireFormat(Provider):
     def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:
         answer = self._answer(response)
         if answer.tool_calls:
-            return answer.tool_calls
+            return own_names(answer.tool_calls, agent)
         return structured_value(answer.text) if agent.outputs else answer.text
 
     def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
         try:
             answer = self._answer(response)
-            message = self._message(answer)
+            message = self._message(answer, agent)
         except ValueError as error:
             # What pydantic says of a message is about our fields, not about the provider's.
             unfit = UnexpectedFormatError(json_excerpt(response)) if isinstance(error, ValidationError) else error
@@ -167,7 +183,7 @@ class WireFormat(Provider):
             raise ModelError(bounded_text(text), kind="invalid_response", provider=self.key) from error
         is_structured = agent.outputs and not answer.tool_calls
         output, faults = read_answer(answer.text, agent.outputs or []) if is_structured else (None, [])
-        warnings = _remarks(answer, response.get("usage"))
+        warnings = [*_remarks(answer, response.get("usage")), *self._left_out(agent)]
         return ModelReply(
             message=message,
             usage=answer.usage,
@@ -219,25 +235,51 @@ class WireFormat(Provider):
     async def send_cached(
         self, send: Send, agent: Agent, request: dict[str, Any], series: CallSeries, client: Any
     ) -> dict[str, Any]:
-        """Send the request as the prompt cache needs it; to a server that refuses that, as it is.
+        """Send the request as the prompt cache needs it; without what the server refuses, which is remembered.
 
-        The refusal is remembered for that server and model. Raises ModelError.
+        Raises ModelError.
         """
-        options = _options(agent)
-        chosen = options.prompt_cache if options else None
-        address = str(client.base_url)
-        place = (address, str(request.get("model")))
-        if place in self._refusing or not (chosen or series.goes_on):
-            return await send(request)
-        cached = self.for_cache(request, chosen, series, is_own=self.sdk.is_providers(address))
-        try:
-            return await send(cached)
-        except ModelError as error:
-            if cached is request or not refuses_marks(error.status, error.message):
-                raise
-        response = await send(request)
-        self._refusing.add(place)
-        return response
+        chosen = options.prompt_cache if (options := _options(agent)) else None
+        is_own = self.sdk.is_providers(str(client.base_url))
+        whole, place = self.for_call(agent, request), self._place(agent)
+        refused = self._refused.get(place, ())
+        while True:
+            plain = sent = without(whole, refused) if refused else whole
+            if MARKS not in refused and (chosen or series.goes_on):
+                sent = self.for_cache(plain, chosen, series, is_own=is_own)
+            try:
+                response = await send(sent)
+            except ModelError as error:
+                limits_itself = self.limits_itself(agent)
+                part = refused_part(error, sent, is_marked=sent is not plain, limits_itself=limits_itself)
+                if part is None or part in refused or len(refused) >= MAX_REFUSED:
+                    raise
+                refused = (*refused, part)
+            else:
+                lasting = tuple(part for part in refused if not part.startswith("limit:"))
+                if lasting:
+                    self._refused[place] = lasting
+                return response
+
+    def for_call(self, agent: Agent, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the request with what every call needs, and `to_request` does not say."""
+        return request
+
+    def limits_itself(self, agent: Agent) -> bool:
+        """Return whether the limit of the answer's length is perdure's own, as the file has none."""
+        asked = {*_sampling_options(agent, self.options_of(agent)), *_further(agent)}
+        return "max_tokens" in self.defaults.keys() - asked
+
+    def _place(self, agent: Agent) -> tuple[str, str]:
+        return self.server(agent).name, agent.model.id if agent.model else ""
+
+    def _left_out(self, agent: Agent) -> list[str]:
+        """Return remarks on what the file asks for, and this server refuses."""
+        refused = (*self.server(agent).dialect.refuses, *self._refused.get(self._place(agent), ()))
+        asked = {*_sampling_options(agent, self.options_of(agent)), *_further(agent)}
+        tools = [part.removeprefix("tool:") for part in refused if part.startswith("tool:")]
+        remarks = [f"{LEFT_OUT}the option {name}, which the model refuses" for name in refused if name in asked]
+        return remarks + [f"{LEFT_OUT}the tool {name}, whose schema the model refuses" for name in tools]
 
     def for_cache(
         self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
@@ -261,17 +303,14 @@ class WireFormat(Provider):
         except (LookupError, TypeError, AttributeError, ValidationError, RecursionError) as error:
             raise UnexpectedFormatError(json_excerpt(response)) from error
 
-    def _message(self, answer: Answer) -> Message:
-        message = Message.assistant(answer.text, answer.tool_calls)
-        if answer.original is not None:
-            message.metadata["provider_content"] = {"api": self.api, "content": answer.original}
+    def _message(self, answer: Answer, agent: Agent) -> Message:
+        message = Message.assistant(answer.text, own_names(answer.tool_calls, agent))
+        message = with_unique_ids(message, ())
+        server = self.server(agent)
+        content = kept_content(answer.original, self.api, server, has_calls=bool(answer.tool_calls))
+        if content is not None:
+            message.metadata["provider_content"] = {"api": self.api, "server": server.name, "content": content}
         return message
-
-
-def original_content(message: Message, api: str) -> list[Any] | None:
-    """Return the content that this API gave for the message; None when the message came from elsewhere."""
-    original = message.metadata.get("provider_content")
-    return original["content"] if original and original.get("api") == api else None
 
 
 def instructions_of(messages: Sequence[Message]) -> str:
@@ -288,14 +327,18 @@ def _sampling_options(agent: Agent, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _add_additional(request: dict[str, Any], agent: Agent, merged: frozenset[str]) -> None:
     """Adds `additionalProperties` as top-level keys; what the request already says wins (§2.5)."""
-    options = _options(agent)
-    for key, value in ((options and options.additional_properties) or {}).items():
+    for key, value in _further(agent).items():
         if key == "tools" and isinstance(value, list):
             continue
         if key in merged and key in request and isinstance(value, Mapping):
             request[key] = {**value, **request[key]}
         else:
             request.setdefault(key, value)
+
+
+def _further(agent: Agent) -> dict[str, Any]:
+    options = _options(agent)
+    return (options.additional_properties if options else None) or {}
 
 
 def _options(agent: Agent) -> ModelOptions | None:

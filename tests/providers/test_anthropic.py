@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -96,7 +97,7 @@ def test_a_steering_message_joins_the_turn_behind_the_results() -> None:
         message("user", "Stop"),
         answering("c2", "b"),
         message("user", "Now"),
-    )[1]["content"]
+    )[-1]["content"]
     assert [block["type"] for block in content] == ["tool_result", "tool_result", "text", "text"]
 
 
@@ -116,18 +117,15 @@ def test_blank_messages_have_no_turn_and_turns_alternate() -> None:
     ],
 )
 def test_input_is_always_an_object(arguments: str, sent: dict[str, Any]) -> None:
-    assert turns(asking(("c1", "f", arguments)))[0]["content"][0]["input"] == sent
+    assert turns(message("user", "A"), asking(("c1", "f", arguments)))[1]["content"][0]["input"] == sent
 
 
 def test_ids_and_names_of_other_providers_are_made_acceptable_on_both_sides() -> None:
-    asked, answered = turns(asking(("functions.f:0", "a.b", "{}")), answering("functions.f:0", "x"))
-    assert asked["content"][0] | {"input": None} == {
-        "type": "tool_use",
-        "id": "functions_f_0",
-        "name": "a_b",
-        "input": None,
-    }
-    assert answered["content"][0]["tool_use_id"] == "functions_f_0"
+    _, asked, answered = turns(asking(("functions.f:0", "a.b", "{}")), answering("functions.f:0", "x"))
+    [used] = asked["content"]
+    assert re.fullmatch("[a-z0-9]{9}", used["id"])
+    assert re.fullmatch("a_b_[a-z0-9]{9}", used["name"])
+    assert answered["content"][0]["tool_use_id"] == used["id"]
 
 
 def test_a_result_that_is_not_text_is_blocks() -> None:
@@ -136,13 +134,13 @@ def test_a_result_that_is_not_text_is_blocks() -> None:
         {"kind": "text", "value": ""},
         {"kind": "image", "source": "https://x/y"},
     ]
-    [block] = turns(answering("c1", parts))[0]["content"]
+    block = turns(answering("c1", parts))[0]["content"][0]
     assert block["content"] == [text("See"), {"type": "image", "source": {"type": "url", "url": "https://x/y"}}]
 
 
 def test_original_blocks_go_back_verbatim() -> None:
     tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [CALL], [ToolResult.of_text("72")])
-    asked, answered = turns(*tool_round)
+    _, asked, answered = turns(*tool_round)
     assert asked["content"] == RESPONSE["content"]
     assert answered["content"] == [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "72"}]
 
@@ -157,18 +155,18 @@ def test_sending_twice_does_not_change_what_is_kept() -> None:
 def test_blank_text_that_the_api_wrote_is_not_sent_back() -> None:
     response = RESPONSE | {"content": [text("\n\n"), USED]}
     tool_round = format_tool_messages(agent(ANTHROPIC), response, [CALL], ["72"])
-    assert turns(*tool_round)[0]["content"] == [USED]
+    assert turns(*tool_round)[1]["content"] == [USED]
 
 
 def test_a_rewritten_text_wins_and_the_thinking_stays() -> None:
     tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [CALL], ["72"], text="Redacted.")
-    assert turns(*tool_round)[0]["content"] == [THINKING, REDACTED, text("Redacted."), USED]
+    assert turns(*tool_round)[1]["content"] == [THINKING, REDACTED, text("Redacted."), USED]
 
 
 def test_edited_calls_win() -> None:
     edited = CALL.model_copy(update={"arguments": '{"city":"Rome"}'})
     tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [edited], ["72"])
-    assert turns(*tool_round)[0]["content"][-1] == USED | {"input": {"city": "Rome"}}
+    assert turns(*tool_round)[1]["content"][-1] == USED | {"input": {"city": "Rome"}}
 
 
 def test_options_of_this_api() -> None:

@@ -13,6 +13,7 @@ from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.messages import Message, ModelReply, ToolResult
 from perdure.providers import Delta, provider_for
+from perdure.providers.wire_format import WireFormat
 
 from ..support.recorded_server import Recorded, RecordedServer
 from ..support.wire_agents import ANTHROPIC, APIS, CHAT, RESPONSES, agent
@@ -55,7 +56,9 @@ async def test_plain(api: Api, recorded: RecordedServer) -> None:
     assert reply.message.text == "It is 72°F."
     asked = connected(api, recorded)
     assert recorded.last.path == PATHS[api]
-    assert recorded.last.body == provider_for(asked).to_request(asked, QUESTION)
+    provider = provider_for(asked)
+    assert isinstance(provider, WireFormat)
+    assert recorded.last.body == provider.for_call(asked, provider.to_request(asked, QUESTION))
     assert recorded.last.headers["content-type"] == "application/json"
     assert recorded.last.headers["user-agent"].startswith("perdure/")
     assert "sk-test" in {recorded.last.headers.get("x-api-key"), recorded.last.headers["authorization"][7:]}

@@ -82,7 +82,7 @@ def test_anthropic_arguments_that_were_cut_off_stay_text() -> None:
     provider = provider_for(agent(ANTHROPIC))
     message = provider.reply(agent(ANTHROPIC), response).message
     assert message.tool_calls[0].arguments == '{"city": '
-    [turn] = provider.to_request(agent(ANTHROPIC), [message])["messages"]
+    _, turn = provider.to_request(agent(ANTHROPIC), [message])["messages"]
     assert turn["content"][0]["input"] == {"unparsed_arguments": '{"city": '}
 
 

@@ -10,7 +10,7 @@ from ...agents import Agent
 from ...messages import Message, ModelReply, Part, TextPart, ToolCall
 from ...settings.child_agents import DELEGATE, TASK
 from ..base import FunctionDefinition, offered_functions
-from ..tool_call_text import arguments_object
+from ..outgoing import arguments_object
 from .actions import INVALID, Action, Reading, is_nothing, read_actions
 
 TOOLS_INSTRUCTIONS = """\

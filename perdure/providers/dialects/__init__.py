@@ -1,0 +1,241 @@
+"""What each server takes of a conversation, and which fields of its own it wants back: one table, a row for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ...agents import Agent
+from ...text import did_you_mean
+from ...worker_limits import is_listed, server_in
+from ..sdks import SdkNames
+
+ENTRY_POINT_GROUP = "perdure.dialects"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireDialect:
+    """One server's rules. The defaults are the strictest common form, which every known server accepts."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    """How the server is recognised in an endpoint: `name`, `name:port`, or `*.domain`."""
+    ids: str = "[a-zA-Z0-9]{9}"
+    """The ids of calls that it takes, as a regular expression; others are replaced by nine letters and digits."""
+    keeps: tuple[str, ...] = ("reasoning_details", "extra_content")
+    """Fields of its messages and calls (Chat Completions) that it is sent back, as they came."""
+    keeps_beside_calls: tuple[str, ...] = ("reasoning_content",)
+    """Such fields that it wants back only of messages that ask for tools."""
+    fills: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that it requires of a message with calls, for those that other servers wrote."""
+    fills_call: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that it requires of the first call of such a message."""
+    needs_user: bool = True
+    """Whether it refuses a conversation that does not begin with a user's message."""
+    sees: bool = True
+    """Whether it takes images and files; without, those in a tool's result are described in words."""
+    refuses: tuple[str, ...] = ()
+    """Keys of requests that it refuses; they are left out, with a remark."""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """Keys of requests that it calls otherwise."""
+
+
+_TOKENS = {"max_completion_tokens": "max_tokens"}
+_OPENAI_IDS = "[a-zA-Z0-9_.:-]{1,40}"
+_LETTERS = "[a-zA-Z0-9_-]{1,64}"
+_THOUGHT = ("reasoning_content",)
+_NO_PENALTIES = ("frequency_penalty", "presence_penalty")
+_SIGNED = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+_ANY = WireDialect(name="any")
+
+TABLE: tuple[WireDialect, ...] = (
+    WireDialect(name="openai", hosts=("api.openai.com", "*.api.openai.com"), ids=_OPENAI_IDS, needs_user=False),
+    WireDialect(
+        name="azure",
+        hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
+        ids=_OPENAI_IDS,
+        needs_user=False,
+    ),
+    WireDialect(name="anthropic", hosts=("api.anthropic.com", "*.api.anthropic.com"), ids=_LETTERS),
+    WireDialect(name="bedrock", hosts=("*.amazonaws.com", "*.api.aws"), ids=_LETTERS),
+    WireDialect(
+        name="gemini",
+        hosts=("generativelanguage.googleapis.com",),
+        ids=_LETTERS,
+        keeps=("extra_content",),
+        keeps_beside_calls=(),
+        fills_call=_SIGNED,
+        renames=_TOKENS,
+        refuses=("seed", "parallel_tool_calls"),
+    ),
+    WireDialect(
+        name="vertex",
+        hosts=("aiplatform.googleapis.com", "*.aiplatform.googleapis.com", "*.googleapis.com"),
+        ids=_LETTERS,
+        keeps=("extra_content",),
+        keeps_beside_calls=(),
+        fills_call=_SIGNED,
+        renames=_TOKENS,
+        refuses=("parallel_tool_calls",),
+    ),
+    WireDialect(
+        name="deepseek",
+        hosts=("api.deepseek.com",),
+        ids=_LETTERS,
+        keeps=(),
+        fills={"reasoning_content": " "},
+        sees=False,
+        renames=_TOKENS,
+        refuses=("seed", "parallel_tool_calls"),
+    ),
+    WireDialect(
+        name="kimi",
+        hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
+        ids=_OPENAI_IDS,
+        keeps=_THOUGHT,
+        keeps_beside_calls=(),
+        fills={"reasoning_content": " "},
+        renames=_TOKENS,
+        refuses=("seed", "parallel_tool_calls"),
+    ),
+    WireDialect(
+        name="mistral",
+        hosts=("api.mistral.ai", "*.mistral.ai"),
+        keeps=(),
+        keeps_beside_calls=(),
+        renames={**_TOKENS, "seed": "random_seed"},
+        refuses=("stream_options",),
+    ),
+    WireDialect(
+        name="groq",
+        hosts=("api.groq.com",),
+        ids=_OPENAI_IDS,
+        keeps=(),
+        keeps_beside_calls=(),
+        refuses=_NO_PENALTIES,
+    ),
+    WireDialect(name="xai", hosts=("api.x.ai",), ids=_LETTERS, keeps=(), keeps_beside_calls=(), refuses=_NO_PENALTIES),
+    WireDialect(
+        name="openrouter",
+        hosts=("openrouter.ai",),
+        ids=_OPENAI_IDS,
+        keeps=("reasoning_details",),
+        keeps_beside_calls=(),
+    ),
+    WireDialect(name="vllm", renames=_TOKENS),
+    WireDialect(name="llamacpp", hosts=("localhost:8080", "127.0.0.1:8080"), renames=_TOKENS),
+    WireDialect(name="ollama", hosts=("localhost:11434", "127.0.0.1:11434", "ollama.com"), renames=_TOKENS),
+    WireDialect(name="lmstudio", hosts=("localhost:1234", "127.0.0.1:1234"), renames=_TOKENS, sees=False),
+    WireDialect(
+        name="together",
+        hosts=("api.together.xyz", "api.together.ai"),
+        ids=_LETTERS,
+        keeps=(),
+        keeps_beside_calls=(),
+        renames=_TOKENS,
+        refuses=("parallel_tool_calls",),
+    ),
+    WireDialect(name="fireworks", hosts=("api.fireworks.ai",), ids=_LETTERS, keeps=(), renames=_TOKENS),
+    WireDialect(
+        name="cerebras",
+        hosts=("api.cerebras.ai",),
+        ids=_LETTERS,
+        keeps=(),
+        keeps_beside_calls=(),
+        sees=False,
+        refuses=_NO_PENALTIES,
+    ),
+    WireDialect(
+        name="qwen",
+        hosts=("dashscope.aliyuncs.com", "*.aliyuncs.com"),
+        ids=_LETTERS,
+        keeps=(),
+        renames=_TOKENS,
+    ),
+    WireDialect(
+        name="glm",
+        hosts=("open.bigmodel.cn", "api.z.ai"),
+        ids=_LETTERS,
+        keeps=(),
+        renames=_TOKENS,
+        refuses=(*_NO_PENALTIES, "seed", "parallel_tool_calls"),
+    ),
+    WireDialect(
+        name="minimax",
+        hosts=("api.minimax.io", "api.minimaxi.com", "api.minimax.chat"),
+        ids=_LETTERS,
+        keeps=("reasoning_details",),
+        keeps_beside_calls=(),
+        renames=_TOKENS,
+        refuses=(*_NO_PENALTIES, "seed"),
+    ),
+    WireDialect(
+        name="cohere",
+        hosts=("api.cohere.ai", "api.cohere.com"),
+        ids=_LETTERS,
+        keeps=(),
+        keeps_beside_calls=(),
+        renames=_TOKENS,
+        refuses=("parallel_tool_calls",),
+    ),
+)
+_OWN = {"openai": "openai", "azure": "azure", "foundry": "azure", "anthropic": "anthropic"}
+"""Key of a provider → the dialect of its own servers."""
+_registered: dict[str, WireDialect] = {}
+
+
+class Recipient(NamedTuple):
+    """Where a request goes: whose private fields it may have, and how it is spoken to."""
+
+    name: str
+    """Marks what only this server understands (`provider_content.server`)."""
+    dialect: WireDialect
+
+
+def register_dialect(dialect: WireDialect) -> None:
+    """Add a server's dialect in this process, before all others; one of the same name is replaced."""
+    _registered[dialect.name] = dialect
+
+
+def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
+    """Return the server that the agent's model is called on, with the dialect that it is known by.
+
+    Raises ValueError for a `dialect` of the file that this process does not know.
+    """
+    connection, options = (agent.model.connection, agent.model.options) if agent.model else (None, None)
+    endpoint = (connection.endpoint if connection else None) or os.environ.get(sdk.endpoint_variable) or ""
+    where = urlsplit(endpoint).netloc.rpartition("@")[2].lower() if "//" in endpoint else endpoint
+    name = provider if not where or sdk.is_providers(endpoint) else where
+    return Recipient(name, _dialect((options and options.dialect) or "", endpoint, provider))
+
+
+def _dialect(chosen: str, endpoint: str, provider: str) -> WireDialect:
+    known = known_dialects()
+    if chosen:
+        if chosen not in known:
+            hint = did_you_mean(chosen, known)
+            raise ValueError(f"there is no dialect {chosen!r}{hint}: expected one of {', '.join(sorted(known))}")
+        return known[chosen]
+    server = server_in(endpoint.partition("?")[0])
+    found = next((each for each in known.values() if server and is_listed(server, each.hosts)), None)
+    own = _OWN.get(provider, "") if provider != "openai" or not endpoint else ""
+    return found or known.get(own, _ANY)
+
+
+def known_dialects() -> dict[str, WireDialect]:
+    """Return all dialects by their names: the registered ones first, those of installed packages, and the table."""
+    return _registered | {name: each for name, each in _load_table().items() if name not in _registered}
+
+
+def _load_table() -> dict[str, WireDialect]:
+    if not _loaded:
+        installed = [entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP)]
+        _loaded.update({each.name: each for each in (*installed, *TABLE)})
+    return _loaded
+
+
+_loaded: dict[str, WireDialect] = {}

@@ -1,0 +1,242 @@
+"""The one place between a conversation and a request: what a server can't take of the one is changed for the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from string import ascii_lowercase, digits
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
+
+from ..agents import Agent
+from ..arguments import parse_tool_arguments
+from ..errors import ToolArgumentError
+from ..messages import Message, TextPart, ToolCall
+from ..schema import without_alternatives
+from .base import FunctionDefinition, offered_functions
+from .dialects import Recipient
+from .memo import Memo, Unchanging
+from .tool_call_text import Call, compact_json
+
+BEGIN = "Begin."
+"""What a user says where a server requires that one speaks first, and none has."""
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+_INVALID = re.compile(r"[^a-zA-Z0-9_-]+")
+_SYMBOLS = digits + ascii_lowercase
+
+
+@lru_cache(maxsize=4096)
+def short_digest(text: str) -> str:
+    """Return nine letters and digits that stand for the text, the same in every request: an id that every API takes."""
+    number = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+    return "".join(_SYMBOLS[number // 36**place % 36] for place in range(9))
+
+
+@lru_cache(maxsize=1024)
+def wire_name(name: str) -> str:
+    """Return the name that every API accepts for a tool: its own where that is possible, else one like it."""
+    if _NAME.fullmatch(name):
+        return name
+    like = _INVALID.sub("_", name).strip("_-")[:48]
+    return f"{like if like[:1].isalpha() else f'tool_{like}'.strip('_')}_{short_digest(name)}"
+
+
+def as_offered(definition: FunctionDefinition) -> FunctionDefinition:
+    """Return the function with a name and a schema that every API accepts."""
+    return definition._replace(name=wire_name(definition.name), parameters=without_alternatives(definition.parameters))
+
+
+def own_names(calls: Sequence[ToolCall], agent: Agent) -> list[ToolCall]:
+    """Return the calls with the names that the tools have here, where they are offered by other ones."""
+    names = {wire_name(function.name): function.name for function in offered_functions(agent)} if calls else {}
+    return [call.model_copy(update={"name": names.get(call.name, call.name)}) for call in calls]
+
+
+def name_choice(request: dict[str, Any], names: Collection[str]) -> None:
+    """Names the tool that must be called as it is offered."""
+    choice = request.get("tool_choice")
+    if not isinstance(choice, Mapping):
+        return
+    named = choice.get("function", choice)
+    if isinstance(named, Mapping) and named.get("name") in names:
+        changed = {**named, "name": wire_name(named["name"])}
+        request["tool_choice"] = {**choice, "function": changed} if "function" in choice else changed
+
+
+def wire_arguments(arguments: str) -> str:
+    """Return arguments as the text of a JSON object: as they are, else with the repairs of §9.8, else wrapped."""
+    try:
+        if isinstance(from_json(arguments, allow_inf_nan=False), dict):
+            return arguments
+    except ValueError:
+        pass
+    return compact_json(arguments_object(arguments))
+
+
+def arguments_object(arguments: str) -> dict[str, Any]:
+    """Return the arguments as an object; text beyond repair is wrapped, so that the model sees what it wrote."""
+    try:
+        return parse_tool_arguments(arguments)
+    except ToolArgumentError:
+        return {"unparsed_arguments": arguments}
+
+
+def for_server(
+    messages: Sequence[Message], api: str, server: Recipient, *, needs_message: bool = False
+) -> Sequence[Message]:
+    """Return the conversation as the server takes it; a message that needs no change is the same object."""
+    clean = _clean(messages)
+    outgoing = list(_address(clean, api, server))
+    if messages and (needs_message or server.dialect.needs_user):
+        _begin_with_user(outgoing, only_if_empty=not server.dialect.needs_user)
+    return Unchanging(outgoing) if isinstance(messages, Unchanging) else outgoing
+
+
+def with_unique_ids(reply: Message, before: Sequence[Message]) -> Message:
+    """Return the reply with ids of calls that neither each other nor the conversation before it has."""
+    used = {call["id"] for message in before for call in message.metadata.get("tool_calls") or ()}
+    calls = reply.metadata.get("tool_calls") or []
+    ids = [_first_free(call["id"], used) for call in calls]
+    return reply if ids == [call["id"] for call in calls] else _with_ids(reply, ids)
+
+
+def _clean_message(message: Message) -> list[Message]:
+    """Return the message with names and arguments of calls that every server accepts."""
+    calls = message.metadata.get("tool_calls") or []
+    clean = [_clean_call(call) for call in calls]
+    return [message if clean == calls else _with_metadata(message, tool_calls=clean)]
+
+
+_clean = Memo[Message, Message](_clean_message)
+
+
+def _clean_call(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    name, arguments = wire_name(function["name"]), wire_arguments(function["arguments"])
+    kept = {key: value for key, value in call.items() if key != "fault"}
+    return {**kept, "function": {**function, "name": name, "arguments": arguments}}
+
+
+class _Renamed(NamedTuple):
+    old: str
+    new: str
+
+
+def _address(messages: Sequence[Message], api: str, server: Recipient) -> Iterator[Message]:
+    """Yield the messages with ids that the server takes, each once, and without what only others understand."""
+    used: set[str] = set()
+    open_calls: list[_Renamed] = []
+    for message in messages:
+        if message.role == "tool":
+            yield _result(message, open_calls, server)
+            continue
+        if message.role != "assistant":
+            yield message
+            continue
+        own = private_content(message, api, server.name)
+        calls = message.metadata.get("tool_calls") or []
+        ids = [_first_free(_acceptable_id(call["id"], own, server), used) for call in calls]
+        open_calls = [_Renamed(call["id"], id) for call, id in zip(calls, ids, strict=True)]
+        changed = message if ids == [call["id"] for call in calls] else _with_ids(message, ids)
+        yield changed if own is not None or not _needs_content(message, api, server) else _foreign(changed, api, server)
+
+
+def _acceptable_id(id: str, own: list[Any] | None, server: Recipient) -> str:
+    is_taken = own is not None or re.fullmatch(server.dialect.ids, id)
+    return id if id and is_taken else short_digest(id)
+
+
+def _first_free(id: str, used: set[str]) -> str:
+    new, count = id, 0
+    while new in used or not new:
+        count += 1
+        new = short_digest(f"{id}#{count}")
+    used.add(new)
+    return new
+
+
+def _result(message: Message, open_calls: list[_Renamed], server: Recipient) -> Message:
+    old = message.metadata.get("tool_call_id")
+    found = next((call for call in open_calls if call.old == old), None)
+    if found is not None:
+        open_calls.remove(found)
+    new = found.new if found else old
+    if not server.dialect.sees and any(not isinstance(part, TextPart) for part in message.parts):
+        words = f"not shown: {server.dialect.name} takes text alone"
+        parts = [
+            part if isinstance(part, TextPart) else TextPart(value=f"[{part.kind}, {words}]") for part in message.parts
+        ]
+        message = message.model_copy(update={"parts": parts})
+    return message if new == old else _with_metadata(message, tool_call_id=new)
+
+
+def _needs_content(message: Message, api: str, server: Recipient) -> bool:
+    fills = server.dialect.fills or server.dialect.fills_call
+    has_calls = bool(message.metadata.get("tool_calls"))
+    return "provider_content" in message.metadata or bool(api == "chat" and fills and has_calls)
+
+
+def _foreign(message: Message, api: str, server: Recipient) -> Message:
+    """Return a message that another server wrote, with what this one requires beside calls."""
+    dialect, content = server.dialect, None
+    if api == "chat" and message.metadata.get("tool_calls") and (dialect.fills or dialect.fills_call):
+        content = {
+            "api": api,
+            "server": server.name,
+            "content": [{**dialect.fills, "tool_calls": [dialect.fills_call]}],
+        }
+    return _with_metadata(message, provider_content=content)
+
+
+def private_content(message: Message, api: str, server: str | None = None) -> list[Any] | None:
+    """Return what this API gave for the message, on that server if it is named; None for what came from elsewhere."""
+    kept = message.metadata.get("provider_content")
+    is_own = kept and kept.get("api") == api and (server is None or kept.get("server") in (None, server))
+    return list(kept["content"]) if kept and is_own else None
+
+
+def kept_content(original: list[Any] | None, api: str, server: Recipient, *, has_calls: bool) -> list[Any] | None:
+    """Return what is kept of a reply for the server that it came from; None for nothing.
+
+    A server that is not known takes the ids that it gave itself: with calls, that it did is kept at least.
+    """
+    is_strange = has_calls and not server.dialect.hosts
+    if api != "chat" or not original:
+        return original or ([] if is_strange and api == "chat" else None)
+    dialect = server.dialect
+    names = {*dialect.keeps, *(dialect.keeps_beside_calls if has_calls else ())}
+    fields = {key: value for key, value in original[0].items() if key in names}
+    calls = [
+        {key: value for key, value in call.items() if key in names} for call in original[0].get("tool_calls") or ()
+    ]
+    if any(calls):
+        fields["tool_calls"] = calls
+    return [fields] if fields else ([] if is_strange else None)
+
+
+def same_calls(one: Sequence[Call], other: Sequence[Call]) -> bool:
+    """Return whether both ask for the same, whatever their ids."""
+    shapes = [[(wire_name(call.name), wire_arguments(call.arguments)) for call in calls] for calls in (one, other)]
+    return shapes[0] == shapes[1]
+
+
+def _with_ids(message: Message, ids: Sequence[str]) -> Message:
+    calls = message.metadata["tool_calls"]
+    return _with_metadata(message, tool_calls=[{**call, "id": id} for call, id in zip(calls, ids, strict=True)])
+
+
+def _with_metadata(message: Message, **changed: Any) -> Message:
+    metadata = {key: value for key, value in {**message.metadata, **changed}.items() if value is not None}
+    return message.model_copy(update={"metadata": metadata})
+
+
+_BEGINNING = Message.user(BEGIN)
+
+
+def _begin_with_user(messages: list[Message], *, only_if_empty: bool) -> None:
+    first = next((index for index, message in enumerate(messages) if not message.instructs), len(messages))
+    if first == len(messages) or not (only_if_empty or messages[first].role == "user"):
+        messages.insert(first, _BEGINNING)

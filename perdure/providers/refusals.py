@@ -1,0 +1,122 @@
+"""What a server has refused of a request, and the request without it: asked again, and remembered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import ModelError
+from .base import rename_keys
+from .prompt_cache import refuses_marks
+
+Json = dict[str, Any]
+
+MARKS = "prompt cache"
+"""Stands for what was added for the prompt cache."""
+_REFUSING = frozenset({400, 404, 422})
+_WORDS = re.compile(
+    r"support|deprecated|permitted|allowed|unknown|unrecogni[sz]ed|unexpected|extra|additional|only the default|"
+    r"invalid|may only be|compatible|cannot|can't|must (?:be|not)|not valid|no longer|removed|refuse|forbid|property",
+    re.IGNORECASE,
+)
+OPTIONS = (
+    "top_k",
+    "top_p",
+    "temperature",
+    "frequency_penalty",
+    "presence_penalty",
+    "seed",
+    "random_seed",
+    "stop_sequences",
+    "stop",
+    "parallel_tool_calls",
+    "stream_options",
+    "max_completion_tokens",
+    "max_tokens",
+)
+"""Keys of requests that a server may refuse and an answer can do without, those first that exclude others."""
+OTHER_NAMES = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
+_PRIVATE = ("reasoning_content", "reasoning_details", "extra_content")
+_TOOL = re.compile(r"tools[\[.](\d+)|(?:function|tool) ['\"`]([^'\"`]+)['\"`]")
+_ABOUT_TOOLS = re.compile(r"schema|parameters|\bname\b", re.IGNORECASE)
+_LIMIT = re.compile(r"max_tokens\W*\d+ > (\d+)")
+_ROOM = re.compile(r"exceed context limit: (\d+) \+ \d+ > (\d+)")
+_LEAST_ROOM = 1024
+
+
+def refused_part(error: ModelError, sent: Json, *, is_marked: bool, limits_itself: bool) -> str | None:
+    """Return what an error says that the server refuses of a request, and that can be left out; None for nothing.
+
+    `limits_itself` is whether the length of the answer is perdure's own choice.
+    """
+    if error.status not in _REFUSING:
+        return None
+    text = error.message
+    if limits_itself and (limited := _lower_limit(text)):
+        return limited
+    if (tool := _tool_named(text, sent)) is not None:
+        return f"tool:{tool}"
+    if _WORDS.search(text):
+        found = (key for key in OPTIONS if key in sent and re.search(rf"\b{key}\b", text))
+        if (option := next(found, None)) and not (option in OTHER_NAMES and OTHER_NAMES[option] not in text):
+            return option
+        private = next((key for key in _PRIVATE if key in text and _has_private(sent, key)), None)
+        if private and "missing" not in text and "must be passed" not in text:
+            return private
+    return MARKS if is_marked and refuses_marks(error.status, text) else None
+
+
+def without(request: Json, refused: Iterable[str]) -> Json:
+    """Return the request without what was refused; the same object where that is nothing."""
+    for part in refused:
+        word, _, value = part.partition(":")
+        if word == "tool":
+            kept = [tool for tool in request.get("tools") or () if tool_name(tool) != value]
+            request = {**request, "tools": kept} if "tools" in request else request
+        elif word == "limit":
+            request = {**request, "max_tokens": min(int(value), request.get("max_tokens", int(value)))}
+        elif part in _PRIVATE:
+            request = {**request, "messages": [_without_field(message, part) for message in request["messages"]]}
+        elif part in request:
+            request = rename_keys(request, {part: OTHER_NAMES.get(part, "")})
+    return request
+
+
+def tool_name(tool: Any) -> str:
+    """Return the name of a tool in any wire's form; "" for one that has none."""
+    named = tool.get("function", tool) if isinstance(tool, Mapping) else {}
+    return str(named.get("name", ""))
+
+
+def _tool_named(text: str, sent: Json) -> str | None:
+    """Return the tool whose schema or name is refused; None where there is no other one that could work."""
+    tools = sent.get("tools") or []
+    match = _TOOL.search(text) if _ABOUT_TOOLS.search(text) and len(tools) > 1 else None
+    if match is None:
+        return None
+    if match[1]:
+        return tool_name(tools[int(match[1])]) or None if int(match[1]) < len(tools) else None
+    return match[2] if match[2] in map(tool_name, tools) else None
+
+
+def _lower_limit(text: str) -> str | None:
+    if match := _ROOM.search(text):
+        room = int(match[2]) - int(match[1])
+        return f"limit:{room}" if room >= _LEAST_ROOM else None
+    match = _LIMIT.search(text)
+    return f"limit:{match[1]}" if match else None
+
+
+def _has_private(sent: Json, key: str) -> bool:
+    return any(_without_field(message, key) is not message for message in sent.get("messages") or ())
+
+
+def _without_field(message: Json, key: str) -> Json:
+    calls = message.get("tool_calls")
+    if key not in message and not any(key in call for call in calls or ()):
+        return message
+    kept = {name: value for name, value in message.items() if name != key}
+    if calls:
+        kept["tool_calls"] = [{name: value for name, value in call.items() if name != key} for call in calls]
+    return kept
