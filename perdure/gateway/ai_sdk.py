@@ -16,7 +16,7 @@ from .ai_sdk_stream import MessageStream
 from .chats import Chat, ChatTurn, PersonDecision, ToldText, waiting_id
 from .gateway import FoundRun, Gateway, digest_of
 from .operations import json_body, problem_of_request
-from .problems import HttpProblem
+from .problems import HttpProblem, Listed
 
 PREFIX = "/ai"
 RECENT_SECONDS = 300.0
@@ -38,7 +38,7 @@ class _Message(BaseModel):
 
     id: str
     role: Literal["user", "assistant", "system"]
-    parts: list[_Part] = []
+    parts: Listed[_Part] = []
 
     @property
     def text(self) -> str:
@@ -54,7 +54,7 @@ class PageRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     id: str = Field(min_length=1, max_length=200)
-    messages: list[_Message] = Field(min_length=1)
+    messages: Listed[_Message] = Field(min_length=1)
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     arguments: dict[str, dict[str, Any]] = {}
     """By approval id: other arguments for a call that is approved."""

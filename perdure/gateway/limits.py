@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .identity import IDENTIFIED, bearer_of
 from .metrics import Meters
 from .operations import problem_json
-from .problems import HttpProblem
+from .problems import HttpProblem, too_large
 
 MAX_CLIENTS = 10_000
 """Whose rates are known at the same time."""
@@ -120,11 +120,6 @@ class RequestLimiter:
 def _too_many(reason: str, text: str, seconds: int = 1) -> HttpProblem:
     message = f"{text}: ask again after {seconds} s"
     return HttpProblem(429, f"too_many_{reason}", message, headers={"Retry-After": str(seconds)})
-
-
-def too_large(limit: int) -> HttpProblem:
-    """Return the refusal of a request of more bytes."""
-    return HttpProblem(413, "too_large", f"a request has at most {limit:,} bytes")
 
 
 def _too_slow(seconds: float) -> HttpProblem:

@@ -176,8 +176,9 @@ class _AgentServer:
     async def _wait_for(self, ctx: Context, identity: Identity, arguments: Mapping[str, Any]) -> types.CallToolResult:
         patience = self._gateway.patience_seconds
         run, wait = arguments.get("run"), arguments.get("wait", patience)
-        if not isinstance(run, str) or not isinstance(wait, int | float):
-            return text_result("expected `run`, a text, and `wait`, seconds", is_error=True)
+        is_number = isinstance(wait, int | float) and not isinstance(wait, bool) and math.isfinite(wait)
+        if not isinstance(run, str) or not is_number:
+            return text_result("expected `run`, a text, and `wait`, a finite number of seconds", is_error=True)
         found = await self._gateway.run(identity, run)
         return await self._answer(ctx, found, min(max(float(wait), 0.0), patience))
 

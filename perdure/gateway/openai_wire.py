@@ -16,7 +16,7 @@ from ..text import one_line
 from .gateway import Gateway
 from .identity import Identity
 from .operations import problem_of_request
-from .problems import HttpProblem
+from .problems import HttpProblem, Listed
 
 
 class _Content(BaseModel):
@@ -31,7 +31,7 @@ class ChatMessage(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     role: str
-    content: str | list[_Content] | None = None
+    content: str | Listed[_Content] | None = None
 
     @property
     def text(self) -> str:
@@ -53,7 +53,7 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: str
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: Listed[ChatMessage] = Field(min_length=1)
     stream: bool = False
     stream_options: _StreamOptions | None = None
     n: int | None = None

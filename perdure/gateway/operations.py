@@ -21,11 +21,16 @@ from ..arguments import deeper_than
 from ..redaction import get_logger
 from .gateway import Gateway
 from .identity import ANYBODY, Identity
-from .problems import HttpProblem, ProblemBody, faults_in, problem_of
+from .problems import HttpProblem, ProblemBody, faults_in, problem_of, too_large
 
 logger = get_logger("perdure.gateway")
 
 MAX_DEPTH = 200
+MAX_VALUES = 50_000
+"""Of JSON in one body; a text counts once."""
+MAX_UNNAMED_BYTES = 2 * 1024 * 1024
+"""Of the body of a request without a token: the result of a tool call may take as much."""
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 """Of the JSON in a request."""
 
 
@@ -81,6 +86,8 @@ def route_of(operation: Endpoint, gateway: Gateway) -> Route:
             identity = ANYBODY if is_unnamed else await gateway.identify(request)
             path = dict(request.path_params)
             query = operation.query.model_validate(dict(request.query_params))
+            if is_unnamed:
+                _require_small(request)
             body = operation.body.model_validate(await json_body(request)) if operation.body is not Nothing else None
             done = await operation.handle(HttpCall(gateway, identity, request, path, query, body or Nothing()))
         except Exception as error:
@@ -88,6 +95,15 @@ def route_of(operation: Endpoint, gateway: Gateway) -> Route:
         return done if isinstance(done, Response) else JSONResponse(as_json(done), status_code=operation.status)
 
     return Route(operation.path, answer, methods=[operation.method], name=operation.name)
+
+
+def _require_small(request: Request) -> None:
+    """Raise `HttpProblem` for a body of somebody unknown that is larger than a result may be, before it is read."""
+    length = request.headers.get("content-length", "")[:18]
+    if not length.isdecimal():
+        raise HttpProblem(411, "length_required", "a request without a token needs the header Content-Length")
+    if int(length) > MAX_UNNAMED_BYTES:
+        raise too_large(MAX_UNNAMED_BYTES)
 
 
 def as_json(value: BaseModel | Sequence[BaseModel]) -> Any:
@@ -105,6 +121,7 @@ async def json_body(request: Request) -> Any:
     type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if type != "application/json":
         raise HttpProblem(415, "media_type", f"expected a body of application/json, not {type or 'of no type'!r}")
+    _require_few_values(body)
     try:
         value = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -114,6 +131,14 @@ async def json_body(request: Request) -> Any:
     if deeper_than(value, MAX_DEPTH):
         raise HttpProblem(422, "invalid", f"the body is nested more than {MAX_DEPTH} levels deep")
     return value
+
+
+def _require_few_values(body: bytes) -> None:
+    """Raise `HttpProblem` for more values than a person or a program means: each may be wrong, and takes an error."""
+    if len(body) > MAX_VALUES and (values := _STRING.sub(b"", body).count(b",")) > MAX_VALUES:
+        raise HttpProblem(
+            413, "too_many_values", f"the body has {values:,} JSON values, expected at most {MAX_VALUES:,}"
+        )
 
 
 def _no_number(text: str) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, FailFast, ValidationError
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -22,6 +22,19 @@ from ..errors import (
     UnknownCallError,
 )
 from ..text import fault_text
+
+
+class _FirstFault(FailFast):
+    """Hashable, so that it can be in a union."""
+
+    __hash__ = object.__hash__
+
+
+Each = TypeVar("Each")
+Listed: TypeAlias = Annotated[list[Each], _FirstFault()]
+"""A list in a request: the first element that is wrong is the only one of which an error is made."""
+MAX_FAULTS = 10
+"""So many of one request are named."""
 
 
 class HttpProblem(Exception):
@@ -106,6 +119,11 @@ def problem_of(error: Exception) -> HttpProblem | None:
     return None
 
 
+def too_large(limit: int) -> HttpProblem:
+    """Return the refusal of a request of more bytes."""
+    return HttpProblem(413, "too_large", f"a request has at most {limit:,} bytes")
+
+
 def path_of(id: str) -> str:
     """Return an id as the path of a URL has it, with its slashes."""
     return quote(id, safe="/:@!$&'()*+,;=~")
@@ -117,8 +135,12 @@ def run_headers(id: str) -> dict[str, str]:
 
 
 def faults_in(error: ValidationError) -> str:
-    """Return what is wrong with a request, as one line: each fault after its place, but what validators say alone."""
-    return "; ".join(_fault(dict(each)) for each in error.errors(include_url=False))
+    """Return what is wrong with a request, as one line: the first faults after their places, but what validators say
+    alone.
+    """
+    count, found = error.error_count(), error.errors(include_url=False, include_input=False)[:MAX_FAULTS]
+    more = [f"and {count - MAX_FAULTS:,} more"] if count > MAX_FAULTS else []
+    return "; ".join([*(_fault(dict(each)) for each in found), *more])
 
 
 def _fault(detail: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..messages import FilePart, ImagePart, Message, Part, TextPart, Usage
 from .openai_wire import BadParameter
-from .problems import HttpProblem
+from .problems import HttpProblem, Listed
 
 _RESPONSE_ID = re.compile(r"resp_(\d{1,6})(b?)_(.{1,400})", re.DOTALL)
 
@@ -121,7 +121,7 @@ class _Item(BaseModel):
     type: str = "message"
     id: str | None = None
     role: str | None = None
-    content: str | list[_Content] | None = None
+    content: str | Listed[_Content] | None = None
     approval_request_id: str | None = None
     approve: bool | None = None
     reason: str | None = None
@@ -150,7 +150,7 @@ class ResponseRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: str
-    input: str | list[_Item] | None = None
+    input: str | Listed[_Item] | None = None
     instructions: str | None = None
     stream: bool | None = None
     background: bool | None = None

@@ -1,0 +1,86 @@
+"""Bodies that cost more than they say: refused on every face with a short answer, and with little memory."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from perdure.gateway.identity import TokenFile
+from perdure.gateway.operations import MAX_UNNAMED_BYTES, MAX_VALUES
+from perdure.testing import ScriptedModel
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from .conftest import Serve
+from .test_mcp_server import client_of, text_of
+
+Scripted = Callable[[Script], ScriptedModel]
+MANY: Any = [1] * 1_000_000
+"""Two megabytes, each element of which may be an error of a kilobyte."""
+FEW: Any = [1] * (MAX_VALUES // 2)
+BODIES: list[tuple[str, Callable[[Any], dict[str, Any]]]] = [
+    ("v1/chat/completions", lambda many: {"model": "tested", "messages": many}),
+    ("v1/chat/completions", lambda many: {"model": "tested", "messages": [{"role": "user", "content": many}]}),
+    ("v1/responses", lambda many: {"model": "tested", "input": many}),
+    ("v1/responses", lambda many: {"model": "tested", "input": [{"role": "user", "content": many}]}),
+    ("kaos/tested/v1/chat/completions", lambda many: {"model": "tested", "messages": many}),
+    ("ai/tested", lambda many: {"id": "c", "messages": many}),
+    ("ai/tested", lambda many: {"id": "c", "messages": [{"id": "m", "role": "user", "parts": many}]}),
+    ("ag-ui/tested", lambda many: {"threadId": "t", "runId": "r", "messages": many, "tools": many, "context": many}),
+    ("perdure/runs", lambda many: {"agent": "tested", "messages": many}),
+    ("api/chat/one/send", lambda many: {"message": many, "agentId": "tested"}),
+]
+MEGABYTES = 150
+"""Of memory for one such request; the bodies themselves take some 30 of it."""
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+@pytest.mark.parametrize("elements", [MANY, FEW], ids=["many", "few"])
+async def test_many_wrong_elements_cost_one_short_error(scripted: Scripted, serve_agents: Serve, elements: Any) -> None:
+    async with serve_agents(scripted_agent(scripted([]))) as served, httpx2.AsyncClient(timeout=60) as http:
+        for path, body in BODIES:
+            content = json.dumps(body(elements)).encode()
+            before = _peak()
+            answer = await http.post(
+                f"{served.url}/{path}", content=content, headers={"content-type": "application/json"}
+            )
+            assert 400 <= answer.status_code < 500, (path, answer.text[:300])
+            assert len(answer.content) < 10_000, path
+            assert _peak() - before < MEGABYTES, path
+
+
+async def test_somebody_without_a_token_sends_small_bodies_only(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
+    async with (
+        serve_agents(scripted_agent(scripted([])), known=[tokens]) as served,
+        httpx2.AsyncClient(base_url=served.url, timeout=60, headers={"content-type": "application/json"}) as http,
+    ):
+
+        async def pieces() -> Any:
+            yield b'{"result": "'
+            yield b'x"}'
+
+        large = b'{"result": "%s"}' % (b"x" * MAX_UNNAMED_BYTES)
+        refused = await http.post("/perdure/calls/unknown", content=large)
+        assert (refused.status_code, refused.json()["kind"]) == (413, "too_large")
+        unmeasured = await http.post("/perdure/calls/unknown", content=pieces())
+        assert (unmeasured.status_code, unmeasured.json()["kind"]) == (411, "length_required")
+        small = await http.post("/perdure/calls/unknown", content=b'{"result": "x"}')
+        assert small.json()["kind"] not in ("too_large", "length_required")
+
+
+@pytest.mark.parametrize("wait", ["NaN", "Infinity", "-Infinity", "true", '"5"', "[1]"])
+async def test_a_wait_that_is_not_a_finite_number(scripted: Scripted, serve_agents: Serve, wait: str) -> None:
+    async with serve_agents(scripted_agent(scripted([]))) as served, client_of(served) as client:
+        answer = await client.call_tool("result", {"run": "any", "wait": json.loads(wait)})
+        assert answer.is_error
+        assert "a finite number of seconds" in text_of(answer)
