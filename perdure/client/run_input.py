@@ -107,7 +107,18 @@ def _fault(declared: Property, value: Any) -> str:
     schema = object_schema([declared.model_copy(update={"required": True})], LENIENT)
     given = {name: to_jsonable_python(value, fallback=str)}
     fault = next(Draft202012Validator(schema).iter_errors(given), None)
+    if fault is None and not _is_finite(given):
+        return f"{value!r:.200} has a number that JSON does not have: NaN, or infinite"
     return f"{fault.json_path}: {fault.message:.400}".removeprefix(f"$.{name}").lstrip(": ") if fault else ""
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether all numbers in a JSON value are finite."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def loaded_agent(agent: Agent | str | PathLike[str], choice: ModelChoice = AS_WRITTEN) -> Agent:

@@ -8,6 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from perdure import Agent, RenderError
+from perdure.client.run_input import require_kinds
 from perdure.gateway.identity import ANYBODY
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
@@ -35,6 +37,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"days": 3, "photo": 5}, ["'photo'", "5", "image"]),
     ({}, ["days"]),
 ]
+NOT_FINITE = [float("nan"), float("inf"), -float("inf")]
 RIGHT: list[dict[str, Any]] = [
     {"days": 3},
     {"days": 3.0, "mood": None, "tags": []},
@@ -118,3 +121,13 @@ async def test_words_alone_do_not_start_an_agent_that_needs_more(
         assert "days" in refused.text
         assert refused.status_code == (200 if path.startswith("a2a") else 422)
     assert model.requests == []
+
+
+@pytest.mark.parametrize("number", NOT_FINITE)
+def test_a_number_that_is_not_finite(number: float) -> None:
+    agent = Agent.model_validate(
+        {"name": "a", "inputs": [{"name": "share", "kind": "float"}, {"name": "o", "kind": "object"}]}
+    )
+    for given in ({"share": number}, {"o": {"deep": [number]}}):
+        with pytest.raises(RenderError, match="has a number that JSON does not have"):
+            require_kinds(agent, given)
