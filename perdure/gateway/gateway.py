@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +33,7 @@ from ..text import one_line
 from ..tool_calls import PendingApproval, Vote
 from ..vouching import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
+from .attempts import Attempts
 from .identity import IDENTIFIED, Authenticator, Identity, identity_of
 from .problems import HttpProblem
 from .sse import STREAM_SECONDS
@@ -112,10 +113,6 @@ class FoundRun:
         return self.described.close_time is not None
 
 
-Joins = Callable[[FoundRun], bool]
-"""Returns whether a request belongs to the last run of an equal one."""
-
-
 @dataclass
 class Gateway:
     """Agents, a Temporal client, and who may ask."""
@@ -137,6 +134,7 @@ class Gateway:
     webhooks: Sequence[Webhook] = ()
     """Who is told what becomes of the runs that are started here, beside those that the agents' files name."""
     watching: Watching = field(default_factory=Watching)
+    attempts: Attempts = field(default_factory=Attempts)
     keys: VouchKeys = field(default_factory=vouch_keys)
     """With which the gateway vouches for those who ask; those of the environment."""
 
@@ -214,10 +212,8 @@ class Gateway:
             return found.handle, False
         return run, True
 
-    async def start_equal(
-        self, identity: Identity, offer: OfferedAgent, request: Any, *, joins: Joins, **start: Any
-    ) -> RunHandle:
-        """Start a run for a request without a key, unless `joins` says of the last equal one that it is the same.
+    async def start_equal(self, identity: Identity, offer: OfferedAgent, request: Any, **start: Any) -> RunHandle:
+        """Start a run for a request without a key, unless the run of the last equal one is open.
 
         Equal requests of the last minutes have ids that can be counted through; `request` says what is equal, and
         `start` are arguments of `start`. Raises what `start` raises.
@@ -227,7 +223,7 @@ class Gateway:
         last, number = await self._last_equal(identity, f"{offer.name}-{digest}-{window:x}")
         if last is None:
             last, _ = await self._last_equal(identity, f"{offer.name}-{digest}-{window - 1:x}")
-        if last is not None and joins(last):
+        if last is not None and not last.has_ended:
             return last.handle
         for each in range(number, number + MAX_EQUAL):
             try:

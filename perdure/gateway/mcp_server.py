@@ -166,7 +166,6 @@ class _AgentServer:
                 identity,
                 offer,
                 inputs,
-                joins=lambda last: not last.has_ended,
                 inputs=inputs,
                 options=options,
                 origin=ORIGIN_NAME,

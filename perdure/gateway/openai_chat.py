@@ -94,7 +94,7 @@ class ChatCompletion:
         self._request = request
         self._asked = asked
         self._offer = offer
-        self._asking = AgentRequest(gateway, identity, offer, request.headers)
+        self._asking = AgentRequest(gateway, identity, offer, request)
         self._shows_status = any(name.startswith("x-openwebui-") for name in request.headers)
 
     async def answer(self) -> Response:
@@ -112,8 +112,8 @@ class ChatCompletion:
             run = await self._start_turn(users)
         found = await self._gateway.run(self._identity, run.id)
         if self._asked.stream:
-            return event_stream(self._stream(found), headers=run_headers(found.id))
-        return await self._whole(found)
+            return self._asking.stream(event_stream(self._stream(found), headers=run_headers(found.id)))
+        return await self._asking.whole(self._whole(found))
 
     def _answer_without_run(self, text: str) -> Response:
         id, usage = f"chatcmpl-{digest_of([time.time_ns(), text])[:24]}", Usage()

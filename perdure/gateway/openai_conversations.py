@@ -37,7 +37,7 @@ def conversation_routes(gateway: Gateway) -> list[BaseRoute]:
         if asked.items:
             raise BadParameter("items", "items: a conversation begins empty: send them as input of its first response")
         offer = gateway.offer(asked.model or next(iter(gateway.offers)))
-        key = AgentRequest(gateway, identity, offer, request.headers).key
+        key = AgentRequest(gateway, identity, offer, request).key
         id = f"conv_{digest_of([identity.tenant, key]) if key else uuid.uuid4().hex}"
         session = await gateway.session(identity, id, offer, about={"metadata": asked.metadata or {}})
         await session.begin()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from ..client import RunHandle, Session
 from ..client.sessions.session import instructions
 from ..errors import RunNotFound
 from ..messages import Message, TextPart
 from ..options import RunOptions
-from .gateway import EQUAL_SECONDS, FoundRun, Gateway, OfferedAgent, digest_of
+from .attempts import Attempt
+from .gateway import Gateway, OfferedAgent, digest_of
 from .identity import Identity
 
 ORIGIN_NAME = "gateway:openai"
@@ -25,14 +28,21 @@ RETRY_HEADER = "x-stainless-retry-count"
 """By which OpenAI's own clients say that a request comes again; they send no key."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class AgentRequest:
-    """One request: who asks, for which agent, and by which headers."""
+    """One request: who asks, and for which agent."""
 
     gateway: Gateway
     identity: Identity
     offer: OfferedAgent
-    headers: Mapping[str, str]
+    http: Request
+    attempt: Attempt | None = None
+    """Set once it has started a run without a key."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Those of the request."""
+        return self.http.headers
 
     @property
     def key(self) -> str:
@@ -75,7 +85,7 @@ class AgentRequest:
         *,
         about: Mapping[str, Any] | None = None,
     ) -> RunHandle:
-        """Start a run with this conversation, unless the request has started one before.
+        """Start a run with this conversation, unless the request has started one before and has lost its answer.
 
         `request` says what is equal to it; `about` is kept in the run's memo.
         """
@@ -83,13 +93,25 @@ class AgentRequest:
         if self.key:
             run, _ = await self.gateway.start(self.identity, self.offer, key=self.key, **arguments)
             return run
-        return await self.gateway.start_equal(
-            self.identity,
-            self.offer,
-            request,
-            joins=lambda last: self.is_retry and _is_recent(last),
-            **arguments,
+        digest, attempts = (
+            digest_of([self.identity.tenant, self.identity.name, self.offer.name, request]),
+            self.gateway.attempts,
         )
+        lost = await attempts.take_lost(digest) if self.is_retry else None
+        if lost:
+            run = (await self.gateway.run(self.identity, lost)).handle
+        else:
+            run, _ = await self.gateway.start(self.identity, self.offer, **arguments)
+        self.attempt = attempts.note(digest, run.id, self.http)
+        return run
+
+    async def whole(self, answer: Awaitable[Response]) -> Response:
+        """Return the answer; a retry goes on with the run where the client is gone before it comes."""
+        return await (self.attempt.whole(answer) if self.attempt else answer)
+
+    def stream(self, response: StreamingResponse) -> StreamingResponse:
+        """Return the response; a retry goes on with the run where the client is gone before its end."""
+        return self.attempt.stream(response) if self.attempt else response
 
     async def say_in_session(self, id: str, users: Sequence[Message]) -> RunHandle | None:
         """Send the last of the users' messages to the session of that id, of which the client tells all of them.
@@ -111,10 +133,6 @@ class AgentRequest:
 
 def _first(headers: Mapping[str, str], names: Sequence[str]) -> str:
     return next((value for name in names if (value := headers.get(name, "").strip())), "")
-
-
-def _is_recent(last: FoundRun) -> bool:
-    return datetime.now(UTC) - last.described.start_time < timedelta(seconds=EQUAL_SECONDS)
 
 
 async def _said_in(session: Session) -> list[str]:

@@ -37,7 +37,7 @@ class Creation:
         self._request = request
         self._asked = asked
         self._said = said_in(asked)
-        self._asking = AgentRequest(gateway, identity, gateway.offer(asked.model), request.headers)
+        self._asking = AgentRequest(gateway, identity, gateway.offer(asked.model), request)
 
     async def answer(self) -> Response:
         """Return the answer. Raises what a start and a decision raise."""
@@ -46,7 +46,10 @@ class Creation:
         id = await (self._start_task() if task else self._begin())
         shown = await ShownResponse.of_run(self._gateway, await self._gateway.run(self._identity, id.run), id)
         if self._asked.stream:
-            return shown.stream(self._request)
+            return self._asking.stream(shown.stream(self._request))
+        return await self._asking.whole(self._whole(shown))
+
+    async def _whole(self, shown: ShownResponse) -> Response:
         body = shown.queued() if self._asked.background else await shown.whole()
         return JSONResponse(body, headers=shown.headers)
 

@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import StreamingResponse
 
 from ..client.callers import held_back_characters
 from ..client.deletion import Deletions, DeletionTarget
@@ -107,7 +107,7 @@ class ShownResponse:
                 if made.is_over:
                     return
 
-    def stream(self, request: Request, after: int | None = None) -> Response:
+    def stream(self, request: Request, after: int | None = None) -> StreamingResponse:
         """Return the answer that sends its events as they come."""
 
         return event_stream(with_keepalives(self._frames(request, after)), headers=self.headers)

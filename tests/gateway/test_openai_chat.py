@@ -22,10 +22,10 @@ TEXT = " ".join(f"word{number}" for number in range(40))
 HI = [{"role": "user", "content": "Hi"}]
 
 
-def in_turn(*texts: str) -> Script:
+def in_turn(*texts: str, delay: float = 0.0) -> Script:
     """Each call has the next answer, whatever it says."""
     left = list(texts)
-    return lambda request: says(left.pop(0))
+    return lambda request: says(left.pop(0), delay=delay)
 
 
 def echo(text: str = "") -> str:
@@ -59,21 +59,51 @@ async def test_whole_and_streamed(scripted: Scripted, serve_agents: Serve) -> No
     assert [each["role"] for each in first] == ["system", "user"]
 
 
-async def test_a_retry_starts_nothing_twice(scripted: Scripted, serve_agents: Serve) -> None:
-    model = scripted(in_turn("One.", "Two.", "Three."))
+AGAIN = {"x-stainless-retry-count": "1"}
+
+
+async def test_what_comes_again_under_a_key_is_one_run(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted(in_turn("One."))
     async with serve_agents(scripted_agent(model)) as served, httpx2.AsyncClient(base_url=served.url) as http:
-
-        async def ask(**headers: str) -> str:
-            body = {"model": "tested", "messages": HI}
-            answer = await http.post("/v1/chat/completions", json=body, headers=headers, timeout=60)
-            text: str = answer.json()["choices"][0]["message"]["content"]
-            return text
-
-        assert await ask() == "One."
-        assert await ask(**{"x-stainless-retry-count": "1"}) == "One."
-        assert await ask() == "Two."
         key = {"Idempotency-Key": served.gateway.task_queue}
-        assert await asyncio.gather(ask(**key), ask(**key)) == ["Three.", "Three."]
+        assert await asyncio.gather(answered(http, **key), answered(http, **key)) == ["One.", "One."]
+    assert len(model.requests) == 1
+
+
+async def ask(
+    http: httpx2.AsyncClient, *, seconds: float = 60, stream: bool = False, **headers: str
+) -> httpx2.Response:
+    body = {"model": "tested", "messages": HI, "stream": stream}
+    return await http.post("/v1/chat/completions", json=body, headers=headers, timeout=seconds)
+
+
+async def answered(http: httpx2.AsyncClient, **headers: str) -> str:
+    text: str = (await ask(http, **headers)).json()["choices"][0]["message"]["content"]
+    return text
+
+
+async def test_a_retry_of_an_answered_request_is_another_one(scripted: Scripted, serve_agents: Serve) -> None:
+    """Equal requests of several clients, each of which was refused once before: all have runs of their own."""
+    model = scripted(in_turn(*map(str, range(10))))
+    async with serve_agents(scripted_agent(model)) as served, httpx2.AsyncClient(base_url=served.url) as http:
+        first = await answered(http)
+        rest = await asyncio.gather(*(answered(http, **AGAIN) for _ in range(9)))
+    assert sorted([first, *rest]) == sorted(map(str, range(10)))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_retries_go_on_with_runs_that_lost_their_clients(
+    scripted: Scripted, serve_agents: Serve, stream: bool
+) -> None:
+    """Each retry with one run: nothing is done twice, and nothing is left out."""
+    model = scripted(in_turn("One.", "Two.", "Three.", delay=3))
+    async with serve_agents(scripted_agent(model)) as served, httpx2.AsyncClient(base_url=served.url) as http:
+        lost = (ask(http, seconds=1, stream=stream) for _ in range(3))
+        given_up = await asyncio.gather(*lost, return_exceptions=True)
+        assert [type(each) for each in given_up] == [httpx2.ReadTimeout] * 3
+        again = await asyncio.gather(*(ask(http, stream=stream, **AGAIN) for _ in range(3)))
+        assert len({each.headers["x-perdure-run"] for each in again}) == 3
+        assert all(any(word in each.text for each in again) for word in ("One.", "Two.", "Three."))
     assert len(model.requests) == 3
 
 
