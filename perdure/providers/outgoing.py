@@ -141,7 +141,7 @@ def _address(messages: Sequence[Message], api: str, server: Recipient) -> Iterat
         ids = [_first_free(_acceptable_id(call["id"], own, server), used) for call in calls]
         open_calls = [_Renamed(call["id"], id) for call, id in zip(calls, ids, strict=True)]
         changed = message if ids == [call["id"] for call in calls] else _with_ids(message, ids)
-        yield changed if own is not None or not _needs_content(message, api, server) else _foreign(changed, api, server)
+        yield _foreign(changed, api, server) if _needs_content(message, own, api, server) else changed
 
 
 def _acceptable_id(id: str, own: list[Any] | None, server: Recipient) -> str:
@@ -173,10 +173,11 @@ def _result(message: Message, open_calls: list[_Renamed], server: Recipient) -> 
     return message if new == old else _with_metadata(message, tool_call_id=new)
 
 
-def _needs_content(message: Message, api: str, server: Recipient) -> bool:
+def _needs_content(message: Message, own: list[Any] | None, api: str, server: Recipient) -> bool:
+    if own is None and "provider_content" in message.metadata:
+        return True
     fills = server.dialect.fills or server.dialect.fills_call
-    has_calls = bool(message.metadata.get("tool_calls"))
-    return "provider_content" in message.metadata or bool(api == "chat" and fills and has_calls)
+    return bool(not own and api == "chat" and fills and message.metadata.get("tool_calls"))
 
 
 def _foreign(message: Message, api: str, server: Recipient) -> Message:
@@ -198,12 +199,13 @@ def private_content(message: Message, api: str, server: str | None = None) -> li
     return list(kept["content"]) if kept and is_own else None
 
 
-def kept_content(original: list[Any] | None, api: str, server: Recipient, *, has_calls: bool) -> list[Any] | None:
-    """Return what is kept of a reply for the server that it came from; None for nothing.
+def kept_content(original: list[Any] | None, api: str, server: Recipient, ids: Sequence[str]) -> list[Any] | None:
+    """Return what is kept of a reply, whose calls have the ids, for the server that it came from; None for nothing.
 
-    A server that is not known takes the ids that it gave itself: with calls, that it did is kept at least.
+    A server takes the ids that it gave itself: where its dialect does not say so, that it did is kept at least.
     """
-    is_strange = has_calls and not server.dialect.hosts
+    has_calls = bool(ids)
+    is_strange = not all(re.fullmatch(server.dialect.ids, id) for id in ids)
     if api != "chat" or not original:
         return original or ([] if is_strange and api == "chat" else None)
     dialect = server.dialect

@@ -307,7 +307,7 @@ class WireFormat(Provider):
         message = Message.assistant(answer.text, own_names(answer.tool_calls, agent))
         message = with_unique_ids(message, ())
         server = self.server(agent)
-        content = kept_content(answer.original, self.api, server, has_calls=bool(answer.tool_calls))
+        content = kept_content(answer.original, self.api, server, [call.id for call in answer.tool_calls])
         if content is not None:
             message.metadata["provider_content"] = {"api": self.api, "server": server.name, "content": content}
         return message

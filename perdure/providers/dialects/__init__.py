@@ -14,7 +14,8 @@ from ...text import did_you_mean
 from ...worker_limits import is_listed, server_in
 from ..sdks import SdkNames
 
-ENTRY_POINT_GROUP = "perdure.dialects"
+ENTRY_POINT_GROUP = "perdure.server_dialects"
+"""An installed package adds a dialect by an entry point of this group: a `WireDialect`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,8 +234,8 @@ def known_dialects() -> dict[str, WireDialect]:
 
 def _load_table() -> dict[str, WireDialect]:
     if not _loaded:
-        installed = [entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP)]
-        _loaded.update({each.name: each for each in (*installed, *TABLE)})
+        installed = {each.name: each for each in (entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))}
+        _loaded.update(installed | {each.name: each for each in TABLE if each.name not in installed})
     return _loaded
 
 

@@ -1,0 +1,13 @@
+"""A server that nobody knows, whose calls have one id all of them.
+
+huggingface/smolagents#2684, #2768, agno-agi/agno#2336.
+"""
+
+from .wires import ChatServer
+
+
+class Duplicating(ChatServer):
+    ids = "call"
+    takes = "[a-zA-Z0-9]{9}"
+    wants_back = "never"
+    begins_with_user = True

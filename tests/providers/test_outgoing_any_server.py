@@ -1,0 +1,132 @@
+"""A conversation moves from any server to any other and back: each gets it as it takes it (the torture table).
+
+The conversation has what is reported to break such moves: parallel calls whose ids are long, odd or the same, an image
+in a result, a call of a tool that is not there with arguments that are not JSON, thinking, no message of the user.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from perdure.agents import Agent
+from perdure.messages import ImagePart, Message, TextPart, ToolResult
+from perdure.providers import provider_for
+from perdure.providers.outgoing import with_unique_ids
+from perdure.providers.wire_format import WireFormat
+
+from .servers import SERVERS
+from .servers.strict import Json, StrictServer
+
+LONG = "a_tool_whose_name_is_longer_than_any_server_takes_" + "x" * 40
+TOOLS = [
+    {"name": "look", "kind": "function", "parameters": [{"name": "at", "kind": "string"}]},
+    {"name": "files.read it!", "kind": "function", "parameters": []},
+    {"name": LONG, "kind": "function", "parameters": []},
+]
+PNG = "data:image/png;base64,iVBORw0KGgo="
+IMAGE = ToolResult(parts=[TextPart(value="See:"), ImagePart(source=PNG)], status="success")
+PAIRS = list(permutations(SERVERS, 2))
+
+
+class Move:
+    """One conversation that several servers write in turn."""
+
+    def __init__(self, *, begins_with_user: bool) -> None:
+        self.messages = [Message.system("Look.")]
+        if begins_with_user:
+            self.messages.append(Message.user("What is there?"))
+
+    def ask(self, server: StrictServer, agent: Agent, *calls: tuple[str, str], text: str = "") -> list[str]:
+        """Call the server, have it ask for the calls, and answer them; returns what it refuses of the request."""
+        provider = provider_for(agent)
+        assert isinstance(provider, WireFormat)
+        body = provider.for_call(agent, provider.to_request(agent, self.messages))
+        problems = server.problems(json.loads(json.dumps(body)))
+        names = dict(zip((tool["name"] for tool in TOOLS), server.offered(body), strict=True))
+        response = server.reply([(names.get(name, name), arguments) for name, arguments in calls], text)
+        reply = with_unique_ids(provider.reply(agent, response).message, self.messages)
+        assert [call.name for call in reply.tool_calls] == [name for name, _ in calls], (
+            "tools have their own names here"
+        )
+        self.messages.append(Message.model_validate_json(reply.model_dump_json()))
+        for number, call in enumerate(reply.tool_calls):
+            self.messages.append(Message.tool(call, ToolResult.of_text("Done.") if number else IMAGE))
+        return problems
+
+
+@pytest.mark.parametrize("first", SERVERS, ids=lambda server: server.__name__.lower())
+def test_a_conversation_moves_to_any_other_server_and_back(first: type[StrictServer]) -> None:
+    wrong: list[str] = []
+    for number, second in enumerate(each for each in SERVERS if each is not first):
+        for begins_with_user in (True, False):
+            wrong += [
+                f"{second.__name__}, {number}: {problem}" for problem in _moved(first(), second(), begins_with_user)
+            ]
+    assert not wrong
+
+
+def _moved(one: StrictServer, other: StrictServer, begins_with_user: bool) -> list[str]:
+    move = Move(begins_with_user=begins_with_user)
+    here, there = one.agent(tools=TOOLS), other.agent(tools=TOOLS)
+    return [
+        *move.ask(one, here, ("look", '{"at":"a"}'), ("files.read it!", "{}"), text="Hm."),
+        *move.ask(one, here, ("look", '{"at":"a"}'), ("made.up/name", "{}"), (LONG, "")),
+        *move.ask(other, there, ("look", '{"at":"b"}'), ("look", '{"at":'), (LONG, "[1]")),
+        *move.ask(other, there, text="Nearly."),
+        *move.ask(one, here, ("look", '{"at":"c"}')),
+        *move.ask(other, there, ("look", '{"at":"d"}')),
+        *move.ask(one, here, text="Done."),
+    ]
+
+
+def test_the_table_has_all_pairs() -> None:
+    assert len(PAIRS) >= 380
+
+
+def test_what_each_server_gets_of_an_image() -> None:
+    """It sees the image behind the results, or in them; one that takes texts alone is told of it in words."""
+    for server in (each() for each in SERVERS):
+        move, agent = Move(begins_with_user=True), server.agent(tools=TOOLS)
+        move.ask(server, agent, ("look", "{}"), ("look", "{}"))
+        sent = json.dumps(provider_for(agent).to_request(agent, move.messages))
+        assert ("iVBORw0KGgo" in sent) == server.sees, server.name
+        assert server.sees or "takes text alone" in sent, server.name
+
+
+@pytest.mark.parametrize("fault", ["ids", "arguments", "private"])
+def test_the_fakes_refuse_what_they_are_to_refuse(fault: str) -> None:
+    """The table would be worthless if a strict server took anything."""
+    for server in (each() for each in SERVERS):
+        agent = server.agent(tools=TOOLS)
+        move = Move(begins_with_user=True)
+        move.ask(server, agent, ("look", "{}"))
+        body = provider_for(agent).to_request(agent, move.messages)
+        assert server.problems(_spoilt(body, fault)), (server.name, fault)
+
+
+def _spoilt(body: Json, fault: str) -> Json:
+    text = json.dumps(body)
+    match fault:
+        case "private":
+            return dict(json.loads(text.replace("Look.", "private of somebody 0")))
+        case "ids":
+            return _changed(json.loads(text), lambda call: call.update(id="|" * 99, call_id="|" * 99))
+    return _changed(json.loads(text), _without_arguments)
+
+
+def _without_arguments(call: Json) -> None:
+    call.get("function", call)["arguments"] = "{"
+    call["input"] = "{"
+
+
+def _changed(body: Json, change: Any) -> Json:
+    for message in body.get("messages", body.get("input")):
+        content = message.get("content") if isinstance(message.get("content"), list) else []
+        for call in [message, *message.get("tool_calls", []), *content]:
+            if call.get("type") in ("function", "function_call", "tool_use"):
+                change(call)
+    return dict(body)
