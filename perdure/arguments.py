@@ -16,7 +16,6 @@ _TOKEN = re.compile(rf"{_STRING}|[{{}}]", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[}}\]])", re.DOTALL)
 _MAX_DEPTH = 100
 """Levels of nesting; payload converters refuse 200."""
-_OPENING = re.compile(r"\{")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -110,26 +109,33 @@ def _without_fences(raw: str) -> str | None:
 
 
 def _first_braces(raw: str) -> str | None:
-    """Return the first balanced `{…}` block, where braces within JSON strings do not count; None when there is none."""
-    block: tuple[int, int] | None = None
-    opened: list[int] = []
-    position = 0
-    while match := _next_token(raw, position, inside=bool(opened)):
-        position = match.end()
-        if match[0] == "{":
-            opened.append(match.start())
-        elif match[0] == "}" and opened:
-            start = opened.pop()
-            if block is None or start < block[0]:
-                block = start, position
-            if not opened:
-                break
-    return raw[block[0] : block[1]] if block else None
+    """Return the `{…}` block that begins at the first brace, where braces within JSON strings do not count.
+
+    None when it does not close, or is only a part of a value that begins before it or goes on after it.
+    """
+    start = raw.find("{")
+    before = raw[: max(start, 0)]
+    if start < 0 or before.lstrip().startswith('"') or before.count('"') % 2 or _opens_more(before):
+        return None
+    end = closing_brace(raw, start)
+    if end is None or raw[end:].lstrip().startswith(",") or _opens_more(raw[end:]):
+        return None
+    return raw[start:end]
 
 
-def _next_token(raw: str, position: int, *, inside: bool) -> re.Match[str] | None:
-    """Next brace; inside braces, the next brace or string. Outside, quotation marks do not begin a string."""
-    return _TOKEN.search(raw, position) if inside else _OPENING.search(raw, position)
+def _opens_more(text: str) -> bool:
+    """Return whether more brackets open than close."""
+    return text.count("[") > text.count("]") or text.count("{") > text.count("}")
+
+
+def closing_brace(text: str, start: int) -> int | None:
+    """Return where the object that begins at `start` has ended, behind its brace; None where the text ends first."""
+    depth = 0
+    for match in _TOKEN.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if not depth:
+            return match.end()
+    return None
 
 
 def without_trailing_commas(raw: str) -> str:

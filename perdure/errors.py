@@ -31,10 +31,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from .messages import Message
+    from .messages import Message, Usage
     from .tool_calls import PendingApproval
 
 
@@ -124,19 +124,14 @@ ModelErrorKind = Literal[
     "quota_exhausted",
     "context_length",
     "refusal",
+    "empty",
     "invalid_response",
     "configuration",
 ]
 
 
 class ModelError(Exception):
-    """One model call failed.
-
-    `kind` decides whether it is `retryable`: a rate limit, an overload, a time-out, a lost connection and a server
-    fault may pass; anything else would fail again in the same way.
-    """
-
-    RETRYABLE: ClassVar[frozenset[str]] = frozenset({"rate_limit", "overloaded", "timeout", "connection", "server"})
+    """One model call failed. Its `kind` decides what the run does about it (`perdure docs providers`)."""
 
     def __init__(
         self,
@@ -166,6 +161,10 @@ class ModelError(Exception):
         """Of a request that is too long: how much the model takes, mostly in tokens, as far as the provider says so."""
         self.asked: int | None = None
         """How much the request had, in the same unit."""
+        self.usage: Usage | None = None
+        """What the call has used all the same; None where that is not known, or nothing."""
+        self.cost_usd: float | None = None
+        """What that has cost, in US dollars; None where it is not known."""
         self.so_far: Any = None
         """What the attempts of the call have left, for the next time that it is made."""
 
@@ -180,11 +179,6 @@ class ModelError(Exception):
         ]
         details = ", ".join(filter(None, known))
         return f"{self.message} ({details})" if details else self.message
-
-    @property
-    def retryable(self) -> bool:
-        """Return whether another attempt may succeed."""
-        return self.kind in self.RETRYABLE
 
 
 class RunError(Exception):

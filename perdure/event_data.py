@@ -274,9 +274,10 @@ class AnsweredData(TypedDict, total=False):
     model: str
     """Where the agent has a `fallback`: which model has answered, as `PROVIDER/ID`."""
     lostAttempts: int
-    """How many attempts of the call were lost together with their workers, after they had asked the model."""
+    """How many attempts were lost together with their workers, after they had asked the model."""
     text: str
     """With `stream=True`: what the model has said before the tools that it asks for (§9.3)."""
+    ended: Literal["cut_short", "paused"]  # Absent for a reply that is whole.
 
 
 class LlmCompleteData(AnsweredData):

@@ -174,7 +174,7 @@ class ToolCall(BaseModel):
     arguments: str
     """JSON text, exactly as the model wrote it; it may be malformed (§9.8)."""
     fault: str | None = Field(default=None, exclude_if=lambda fault: fault is None)
-    """Why this is no call that can be made, where the model has written calls as a part of its text."""
+    """Why this is not a call that can be made: the model reads that as its result."""
 
     def to_metadata(self) -> JsonObject:
         """Return the call as an item of `Message.metadata["tool_calls"]` (§9.5)."""
@@ -327,14 +327,11 @@ class ProviderCall(BaseModel):
 
 CutShort = Literal["length", "content_filter", "limit"]
 """Why an answer ends before all was said: its length, the provider's filter, or a limit of the run (`on_limit`)."""
-_CUT_SHORT: dict[str, CutShort] = {
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "content_filter": "content_filter",
-}
-"""By the words of providers for why a model has stopped."""
+FILTERED = frozenset(
+    {"content_filter", "content_filtered", "safety", "image_safety", "recitation", "blocklist", "prohibited_content"}
+    | {"spii", "sensitive", "guardrail_intervened"}
+)
+"""The words of providers, in small letters, for a reply that their filter has ended."""
 
 
 class ModelReply(BaseModel):
@@ -344,6 +341,9 @@ class ModelReply(BaseModel):
     usage: Usage = Usage()
     finish_reason: str | None = None
     """The provider's own word for why the model stopped (`stop`, `tool_calls`, `end_turn`, …)."""
+    ended: Literal["whole", "cut_short", "paused"] = Field(default="whole", exclude_if=lambda ended: ended == "whole")
+    """How the reply ended: `cut_short`, before the model had said all; `paused`, in a turn that goes on when the reply
+    is sent back."""
     model: str | None = None
     response_id: str | None = None
     output: Any = None
@@ -369,4 +369,6 @@ class ModelReply(BaseModel):
     @property
     def cut_short(self) -> CutShort | None:
         """Why it ended before the model had said all; None where it had."""
-        return _CUT_SHORT.get(self.finish_reason or "")
+        if self.ended != "cut_short":
+            return None
+        return "content_filter" if (self.finish_reason or "").lower() in FILTERED else "length"

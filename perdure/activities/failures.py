@@ -19,6 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
+from ..loop.failed_calls import may_pass
 from ..payloads.failures import text_of
 from ..protocol import activities
 from ..protocol.activities import NOT_HERE, SUSPECT_WAITS, WORKER_SHUTDOWN, Offer
@@ -85,10 +86,12 @@ def _model_failure(error: ModelError) -> ApplicationError:
         model=error.model,
         limit=error.limit,
         asked=error.asked,
+        usage=error.usage,
+        cost_usd=error.cost_usd,
         so_far=error.so_far,
     )
     # One that may pass, or that the run may get round, is expected: kept out of error logs and failure metrics.
-    is_expected = error.retryable or error.kind == "no_tools"
+    is_expected = may_pass(error.kind) or error.kind == "no_tools"
     category = ApplicationErrorCategory.BENIGN if is_expected else ApplicationErrorCategory.UNSPECIFIED
     return ApplicationError(
         bounded_text(error.message), failure, type=activities.MODEL_ERROR, non_retryable=True, category=category

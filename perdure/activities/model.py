@@ -253,6 +253,13 @@ async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelR
     return reply
 
 
+async def price_failure(error: ModelError, agent: Agent, prices: Prices) -> None:
+    """Set what a failed call has cost, where it is known what it has used. Never raises."""
+    if error.usage is not None:
+        used = ModelReply(message=Message.assistant(), usage=error.usage)
+        error.cost_usd = (await price_reply(used, agent, prices)).cost_usd
+
+
 async def end_response(credentials: Credentials, run: KnownRun, left: CallSoFar) -> None:
     """End what a provider makes in the background and nobody goes on with. Never raises: it ends by itself, later."""
     try:

@@ -18,7 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..agents import Agent
 from ..conversation import Conversation, ConversationRef
-from ..errors import ConfigurationError, RunCancelled
+from ..errors import ConfigurationError, ModelError, RunCancelled
 from ..guardrails import GuardrailResult
 from ..history.link import read_input
 from ..history.session import session_conversation
@@ -43,7 +43,7 @@ from .failures import look_back, refusal, typed_failures
 from .heartbeat import Heart, Readers, heartbeats
 from .hooks import Hooks, judged_output
 from .inventory import Stock, ask_for_slot, closed_links, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
-from .model import ask_model, ask_with_credentials, end_response, price_reply
+from .model import ask_model, ask_with_credentials, end_response, price_failure, price_reply
 from .model_attempt import ModelAttempt, response_under_way
 from .notices import Notifier
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
@@ -232,12 +232,16 @@ class RunActivities:
             attempt=attempt,
         )
         named = run.agent.with_fallback(input.fallback) if input.fallback else run.agent
-        if run.credential_ids:
-            reply = await ask_with_credentials(
-                self._credentials, run, input.offer, lambda agent: ask(agent.with_fallback(input.fallback))
-            )
-        else:
-            reply = await ask(named)
+        try:
+            if run.credential_ids:
+                reply = await ask_with_credentials(
+                    self._credentials, run, input.offer, lambda agent: ask(agent.with_fallback(input.fallback))
+                )
+            else:
+                reply = await ask(named)
+        except ModelError as error:
+            await price_failure(error, named, self._prices)
+            raise
         attempt.count_lost(reply, messages)
         return reply if stand_in else await price_reply(reply, named, self._prices)
 

@@ -29,7 +29,7 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
         untold = getattr(state, _UNTOLD.get(name, ""), 0)
         if limit is not None and (used := measure(state, now)) + untold >= limit:
             text = f"Budget exhausted: {name} ({limit}) reached"
-            more = f", up to {untold:g} more by called runs that have not told it" if untold else ""
+            more = f", up to {untold:g} more that nobody has counted" if untold else ""
             return LimitExceededError.of_option(name, text, reason=f"{name}: {used:g} used{more}")
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from ..conversation import Conversation
-from ..errors import GuardrailError, LimitExceededError, MaxIterationsError, RunCancelled, RunError
+from ..errors import ExecuteError, GuardrailError, LimitExceededError, MaxIterationsError, RunCancelled, RunError
 from ..event_data import (
     CancelledData,
     CompactionCompleteData,
@@ -136,7 +136,8 @@ class AgentLoop:
                 reply = await self._call_model()
             except LimitExceededError as limit:
                 return await self._stop_at(limit)
-            if self.state.acts_no_more(reply, is_guarded="output" in self._guarded):
+            is_guarded = "output" in self._guarded
+            if self.state.acts_no_more(reply, is_guarded=is_guarded, is_structured=self._structured):
                 continue
             while self._acts_too_late(reply):
                 used_up = no_step_left(self._options, self.state)
@@ -241,17 +242,18 @@ class AgentLoop:
         self._append([message, *results])
 
     async def _goes_on_after(self, reply: ModelReply) -> bool:
-        """Return whether the model is called again after an answer: to read a steering message, or because it does not
-        fit.
+        """Return whether the model is called again after an answer: to read a steering message, or because it has
+        paused, or does not fit.
         """
         may_retry = reply.faults and self.state.output_retries < self._options.output_retries
         limit = await self._final_limit() if may_retry else self._reached_limit()
         is_steered = self._effects.has_steering() and not limit and not self._has_no_steps()
-        if not (is_steered or reply.faults):
+        is_paused = reply.ended == "paused"
+        if not (is_steered or is_paused or reply.faults):
             return False
         self.state.note(reply.message.text, [])
         self._append([reply.message])
-        if not is_steered:
+        if not (is_steered or is_paused):
             status, correction = send_back(reply, self.state, self._options, limit)
             self._emit_status(status)
             self._append([correction])
@@ -276,7 +278,13 @@ class AgentLoop:
         await self._trim_context()
         await self._check_input()
         self._check_cancellation()
-        reply = await self._check_output(await self._call_model(with_tools=False))
+        try:
+            reply = await self._call_model(with_tools=False)
+        except ExecuteError as error:
+            if error.reason != "empty":
+                raise
+            reply = ModelReply(message=Message.assistant(partial_text(self._options, self.state)))
+        reply = await self._check_output(reply)
         if reply.message.tool_calls or not reply.message.text:
             text = reply.message.text or partial_text(self._options, self.state)
             reply = reply.model_copy(update={"message": Message.assistant(text)})

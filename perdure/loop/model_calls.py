@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from ..conversation import Conversation
 from ..errors import ExecuteError, LimitExceededError, ModelError
 from ..event_data import (
     EventType,
-    HoldReason,
     LlmCompleteData,
     LlmStartData,
     LoggedData,
@@ -20,35 +19,25 @@ from ..event_data import (
     ThinkingData,
     TokenData,
 )
-from ..messages import Message, ModelReply
+from ..messages import Message, ModelReply, Usage
 from ..options import RunOptions
 from ..text import duration_text
 from .effects import Calling, Cancelled, Effects, Slept
+from .failed_calls import after
 from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
 from .state import LoopState, usage_data
 
 Emit = Callable[[EventType, LoggedData], None]
 NO_NATIVE_TOOLS = "The provider refuses tools, so the model is told of them in the prompt from now on"
 NO_TOOLS_ADVICE = ". Such a model is told of its tools in the prompt with tool_protocol='auto' or 'json'"
-EMPTY_ANSWER = "The model's final response is empty: what it said before stands for it"
-NO_ANSWER = "The model's final response is empty"
+DRAFT_STANDS = "The model's final response is empty: what it said before stands for it"
+NOTHING_SAID = "The model's answer is empty"
+CUT_SHORT = "The reply was cut short before the model had said all (finish reason: {})"
+UNCOUNTED = "The provider counts no tokens: max_total_tokens is watched by an estimate of them"
 SLEPT = "[This run has just slept for {}: no worker took it up. What you know of the world may be out of date.]"
 """What the model is told with `on_stale="tell"`, as a message of a user."""
-NEVER_PASSED_ON = frozenset({"bad_request"})
-"""A request that one model's API finds wrong is ours to mend; what an API can't be sent is `unsupported`."""
-HELD_FOR: Mapping[str | None, HoldReason] = {
-    "rate_limit": "rate_limit",
-    "quota_exhausted": "rate_limit",
-    "authentication": "credentials",
-    "permission": "credentials",
-    "configuration": "credentials",
-    "overloaded": "server",
-    "timeout": "server",
-    "connection": "server",
-    "server": "server",
-    "not_found": "server",
-}
-"""Kind of a failed call → why the run is held, where waiting may help, or another key or model."""
+CHARS_PER_TOKEN = 4
+"""Roughly."""
 MAX_WAIT_SECONDS = 60.0
 MIN_COUNTED_SECONDS = 1.0
 """Each wait for a rate limit counts as this much at least, so that a provider which always says "retry at once" can't
@@ -80,10 +69,10 @@ class ModelCalls:
         self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
         reply = await self._call_or_hold(with_tools)
         self._state.count(reply)
+        self._count_uncounted(reply)
         is_act = self._state.prompted and not self._is_answer(with_tools)
         if self._state.prompted and not is_act and not reply.message.tool_calls:
             self._state.answers += 1
-            reply = self._with_draft(reply)
         self._emit_reply(reply, is_act)
         self.emit_cost()
         return reply
@@ -102,7 +91,7 @@ class ModelCalls:
             try:
                 return await self._call_until_answered(with_tools)
             except ExecuteError as error:
-                reason = HELD_FOR.get(error.reason)
+                reason = after(error.reason).held_for
                 if reason is None or not self._effects.is_held_for(reason):
                     raise
                 await self._effects.hold(error, reason)
@@ -130,7 +119,7 @@ class ModelCalls:
                     has_others=bool(others),
                 )
             except ExecuteError as error:
-                if not others or error.reason in NEVER_PASSED_ON:
+                if not others or not after(error.reason).passed_on:
                     raise _combined_error(error, failures) from error.__cause__
                 failures.append(f"{self._models[self._state.fallback]}: {error}")
                 self._pass_on(others.pop(0), error)
@@ -158,10 +147,48 @@ class ModelCalls:
 
     async def _call(self, with_tools: bool) -> ModelReply:
         while True:
+            calling = self._next_call(with_tools)
             try:
-                return await self._effects.call_model(self._conversation, self._next_call(with_tools))
+                return self._require_answer(await self._effects.call_model(self._conversation, calling), calling)
             except Slept:
                 self._tell_of_sleep()
+            except ModelError as error:
+                used = ModelReply(message=Message.assistant(), usage=error.usage or Usage(), cost_usd=error.cost_usd)
+                if error.kind == "empty" and self._may_be_empty(calling):
+                    return self._require_answer(used, calling)
+                if error.usage is not None:
+                    self._state.count_failed(used)
+                raise
+
+    def _require_answer(self, reply: ModelReply, calling: Calling) -> ModelReply:
+        """Return the reply, if it is one; an empty final answer is what the model said before it was asked for it.
+
+        Raises ModelError of kind `empty`.
+        """
+        if reply.message.tool_calls or reply.message.text.strip() or reply.ended == "paused":
+            return reply
+        if not self._may_be_empty(calling):
+            provider = self._models[self._state.fallback].partition("/")[0]
+            error = ModelError(NOTHING_SAID, kind="empty", provider=provider)
+            error.usage, error.cost_usd = reply.usage, reply.cost_usd
+            raise error
+        if calling.prompted == "act":
+            return reply
+        warnings = [*reply.warnings, DRAFT_STANDS]
+        return reply.model_copy(update={"message": Message.assistant(self._state.draft), "warnings": warnings})
+
+    def _may_be_empty(self, calling: Calling) -> bool:
+        """Return whether nothing is an answer: that no tool is needed, or the one that the model has given before."""
+        return calling.prompted == "act" or (self._state.answering and bool(self._state.draft.strip()))
+
+    def _count_uncounted(self, reply: ModelReply) -> None:
+        """Watch `max_total_tokens` by an estimate, where the provider counts nothing; say so once."""
+        if self._options.max_total_tokens is None or reply.usage.total_tokens:
+            return
+        if not self._state.untold_tokens:
+            self._emit_status(UNCOUNTED)
+        chars = sum(self._conversation.sizes) + len(reply.message.text)
+        self._state.untold_tokens += chars // CHARS_PER_TOKEN + 1
 
     def _tell_of_sleep(self) -> None:
         slept, self._state.untold_sleep = self._state.untold_sleep, 0.0
@@ -180,14 +207,6 @@ class ModelCalls:
     def _is_answer(self, with_tools: bool) -> bool:
         return self._state.answering or not with_tools
 
-    def _with_draft(self, reply: ModelReply) -> ModelReply:
-        """Return the reply; one that is empty says what the model has said when it was not yet asked for its answer."""
-        if reply.message.text or reply.faults:
-            return reply
-        draft = self._state.draft if self._state.answering else ""
-        warnings = [*reply.warnings, EMPTY_ANSWER if draft else NO_ANSWER]
-        return reply.model_copy(update={"message": Message.assistant(draft), "warnings": warnings})
-
     def _emit_reply(self, reply: ModelReply, is_act: bool) -> None:
         # Watchers saw both in parts, or the beginning; the events have them as a whole.
         if self._options.stream and reply.thinking:
@@ -199,6 +218,8 @@ class ModelCalls:
         data = LlmCompleteData(usage=usage, finishReason=reply.finish_reason, costUsd=reply.cost_usd)
         if len(self._models) > 1:
             data["model"] = self._models[self._state.fallback]
+        if reply.ended != "whole":
+            data["ended"] = reply.ended
         if reply.lost_attempts:
             data["lostAttempts"] = reply.lost_attempts
         if self._options.stream and reply.message.tool_calls and reply.message.text and not is_act:
@@ -208,7 +229,8 @@ class ModelCalls:
             self._emit(
                 "provider_tool", ProviderToolData(name=call.name, id=call.id, status=call.status, details=call.details)
             )
-        for warning in reply.warnings:
+        cut_short = [CUT_SHORT.format(reply.finish_reason)] if reply.ended == "cut_short" else []
+        for warning in [*cut_short, *reply.warnings]:
             self._emit_status(warning)
 
     def _emit_status(self, text: str, reason: str = "") -> None:
@@ -270,13 +292,14 @@ class Retries:
 
         Raises `ExecuteError` when there is no next attempt.
         """
-        if not error.retryable:
+        asked_again = after(error.kind).asked_again
+        if asked_again == "never":
             is_native = self._options.tool_protocol == "native"
             advice = NO_TOOLS_ADVICE if error.kind == "no_tools" and is_native else ""
             raise ExecuteError(f"LLM call failed: {error.account}{advice}", reason=error.kind) from error
         asked = error.retry_after
         is_long = asked is not None and asked > MAX_WAIT_SECONDS
-        if error.kind == "rate_limit" and not self._has_others:
+        if asked_again == "waits" and not self._has_others:
             return self._rate_limit_wait(error)
         attempts = self._options.max_llm_retries
         if self._attempt >= attempts or (self._has_others and is_long):

@@ -57,7 +57,7 @@ class LoopState:
     unpriced_calls: int = 0
     """How many model calls are not in `cost_usd`. A called run that has not told its cost counts as one."""
     untold_tokens: int = 0
-    """How many tokens called runs may have used that have not told it."""
+    """How many tokens called runs may have used that have not told it, and model calls that nobody has counted."""
     untold_calls: int = 0
     """How many tool executions they may have started."""
     cost_told: CostNews = ""
@@ -98,22 +98,27 @@ class LoopState:
         self.last_cost_usd = reply.cost_usd
         self.add_cost(reply.cost_usd, unpriced=reply.cost_usd is None)
 
+    def count_failed(self, used: ModelReply) -> None:
+        """Count what a failed model call has used."""
+        self.usage = self.usage + used.usage
+        self.add_cost(used.cost_usd, unpriced=used.cost_usd is None)
+
     @property
     def steps(self) -> int:
         """Model calls that completed and count for `max_iterations`."""
         return self.iterations - self.answers
 
-    def acts_no_more(self, reply: ModelReply, *, is_guarded: bool) -> bool:
+    def acts_no_more(self, reply: ModelReply, *, is_guarded: bool, is_structured: bool) -> bool:
         """Return whether the model, which is told of its tools in the prompt, called none: its answer is asked for
         next.
 
         What it has said then is no answer yet, so that no output guardrail judges it: with one (`is_guarded`), it is
-        not remembered as the run's last text.
+        not remembered as the run's last text. Where the answer has a form (`is_structured`), it can't stand for it.
         """
         if not self.prompted or self.answering or reply.message.tool_calls:
             return False
         self.note("" if is_guarded else reply.message.text, [])
-        self.answering, self.draft = True, reply.message.text[:LAST_TEXT_CHARS]
+        self.answering, self.draft = True, "" if is_structured else reply.message.text[:LAST_TEXT_CHARS]
         return True
 
     def add_cost(self, cost: float | None, *, unpriced: int) -> None:

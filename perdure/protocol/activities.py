@@ -13,7 +13,7 @@ from ..agents import Agent, Model, RecordedModel
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
 from ..later import Completion
-from ..messages import Exchanged, JsonObject, Message, ToolResult
+from ..messages import Exchanged, JsonObject, Message, ToolResult, Usage
 from ..tool_calls import ToolRequest
 from .brakes import PAUSED
 from .outcome import HeldUp
@@ -288,6 +288,8 @@ class ModelFailure(Exchanged):
     model: str | None = None
     limit: int | None = Field(default=None, exclude_if=operator.not_)
     asked: int | None = Field(default=None, exclude_if=operator.not_)
+    usage: Usage | None = Field(default=None, exclude_if=operator.not_)
+    cost_usd: float | None = Field(default=None, exclude_if=operator.not_)
     so_far: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from ..agents import Agent, PromptCache
 from ..declared_tools import CustomTool, Property
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, Usage
 from ..schema import CLOSED, object_schema
 from .base import BLOCK_SIZE, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
+from .ends import WORDS, Answer
 from .errors import error_from_http
 from .memo import Memo
 from .outgoing import arguments_object, private_content, same_calls
@@ -25,15 +26,19 @@ from .tool_call_text import (
     AcceptedMedia,
     Call,
     arguments_text,
+    asked_call,
     base64_data,
     call_id,
+    call_name,
     calls_of,
     compact_json,
     only_text,
     sendable_parts,
 )
-from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of
+from .wire_format import INSTRUCTION_ROLES, WireFormat, count, instructions_of
 
+_LAST_IS_WHOLE = "last_block_is_whole"
+"""Marks an assembled message that was cut short after its last block, a tool call, had been closed."""
 _TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 """Type of a delta → the key of its text, in the delta as in the block that it continues."""
 
@@ -45,6 +50,8 @@ class MessagesStream(StreamAssembler):
         self._provider = provider
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, _Block] = {}
+        self._stopped: Any = None
+        """The index of the block that was closed last."""
 
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
         match event.get("type"):
@@ -53,6 +60,8 @@ class MessagesStream(StreamAssembler):
             case "content_block_start":
                 self._blocks[event["index"]] = _Block(event["content_block"])
                 self.size += BLOCK_SIZE + len(compact_json(event["content_block"]))
+            case "content_block_stop":
+                self._stopped = event["index"]
             case "content_block_delta":
                 return self._add_delta(self._blocks[event["index"]], event["delta"])
             case "message_delta":
@@ -69,8 +78,11 @@ class MessagesStream(StreamAssembler):
         return block.add(delta)
 
     def response(self) -> dict[str, Any]:
-        content = [self._blocks[index].whole() for index in sorted(self._blocks)]
-        return {**self._message, "content": content}
+        indexes = sorted(self._blocks)
+        content = [self._blocks[index].whole() for index in indexes]
+        is_cut_short = self._message.get("stop_reason") in WORDS["cut_short"]
+        is_whole = is_cut_short and indexes[-1:] == [self._stopped] and isinstance(content[-1].get("input"), dict)
+        return {**self._message, "content": content} | ({_LAST_IS_WHOLE: True} if is_whole else {})
 
 
 class _Block:
@@ -140,7 +152,6 @@ Block = dict[str, Any]
 Turn = dict[str, Any]
 
 _THINKING = ("thinking", "redacted_thinking")
-_CUT_SHORT = frozenset({"max_tokens", "refusal", "model_context_window_exceeded", "pause_turn"})
 
 
 class AnthropicMessages(WireFormat):
@@ -197,13 +208,14 @@ class AnthropicMessages(WireFormat):
     def read(self, response: Mapping[str, Any]) -> Answer:
         blocks = response["content"]
         text, calls = _text_and_calls(blocks, response.get("id"))
-        stop_reason = response.get("stop_reason")
+        is_told = response.get(_LAST_IS_WHOLE) is True
         return Answer(
             text=text,
-            tool_calls=[ToolCall(**call._asdict()) for call in calls],
+            tool_calls=[asked_call(call) for call in calls],
             usage=_usage(response.get("usage")),
-            finish_reason=stop_reason,
-            cut_short=stop_reason in _CUT_SHORT,
+            finish_reason=response.get("stop_reason"),
+            # The last block is cut off where the reply is, if only its value is known, and not its text.
+            open_calls=[len(calls) - 1] if calls and blocks[-1]["type"] == "tool_use" and not is_told else (),
             provider_calls=_provider_calls(blocks),
             original=list(blocks) if blocks != _rebuilt(text, calls) else None,
         )
@@ -363,7 +375,11 @@ def _text_and_calls(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tu
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     used = [block for block in blocks if block["type"] == "tool_use"]
     return text, [
-        Call(call_id(block.get("id"), index, response_id), block["name"], arguments_text(block.get("input")))
+        Call(
+            call_id(block.get("id"), index, response_id),
+            call_name(block.get("name")),
+            arguments_text(block.get("input")),
+        )
         for index, block in enumerate(used)
     ]
 

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakSet
 
 from ..errors import ModelError
+from ..loop.failed_calls import may_pass
 from ..redaction import get_logger
 from .base import BackgroundRecord, Delta, StreamAssembler
 from .errors import error_from_http, short_word
@@ -146,7 +147,7 @@ class BackgroundResponse:
                 await self._end()
             raise
         except ModelError as error:
-            if self._is_over or not (error.retryable or error.kind in _MENDABLE):
+            if self._is_over or error.usage is not None or not (may_pass(error.kind) or error.kind in _MENDABLE):
                 await self._end()
             raise
 
@@ -176,7 +177,7 @@ class BackgroundResponse:
             if error.status in (400, 422) and _NAMES_IT.search(error.message):
                 self._give_up(f"the server refuses it: {error.message}")
                 raise NoBackgroundError from error
-            if not self._id or self._is_over or not error.retryable:
+            if not self._id or self._is_over or not may_pass(error.kind):
                 raise
         return await self._end_of(assembler, reader, is_from_start=True)
 
@@ -208,7 +209,7 @@ class BackgroundResponse:
                     return ended
             except ModelError as error:
                 failures += 1
-                if self._is_over or not error.retryable or failures > FAILURES:
+                if self._is_over or not may_pass(error.kind) or failures > FAILURES:
                     raise
             if self._after != before:
                 pauses = failures = 0

@@ -10,10 +10,11 @@ from typing import Any
 
 from ..agents import Agent, PromptCache
 from ..declared_tools import Property
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, Usage
 from ..schema import STRICT, object_schema
 from .azure import AZURE_PROVIDERS, limits_by_max_tokens
 from .base import BLOCK_SIZE, CallSeries, Delta, FunctionDefinition, StreamAssembler
+from .ends import Answer
 from .errors import error_from_http
 from .memo import Memo
 from .outgoing import private_content
@@ -21,19 +22,21 @@ from .prompt_cache import with_cache_key
 from .sdks import openai_sdk
 from .tool_call_text import (
     AcceptedMedia,
+    Call,
     arguments_text,
     as_url,
+    asked_call,
     call_id,
+    call_name,
     compact_json,
     file_data,
     input_audio,
     only_text,
     sendable_parts,
 )
-from .wire_format import Answer, WireFormat, count
+from .wire_format import WireFormat, count
 
 _INTERNAL_METADATA = frozenset({"provider_content", "status", "error_kind", "sent_as"})
-_CUT_SHORT = frozenset({"length", "content_filter"})
 _MESSAGE_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio"})
 _CALL_FIELDS = frozenset({"index", "id", "type", "function"})
 
@@ -90,22 +93,27 @@ class OpenAIChat(WireFormat):
     def read(self, response: Mapping[str, Any]) -> Answer:
         choice = response["choices"][0]
         message = choice["message"]
-        calls = [
-            ToolCall(
-                id=call_id(call.get("id"), index, response.get("id")),
-                name=call["function"]["name"],
-                arguments=arguments_text(call["function"].get("arguments")),
-            )
-            for index, call in enumerate(message.get("tool_calls") or [])
-        ]
-        content = message.get("content")
-        finish_reason = choice.get("finish_reason")
+        asked = message.get("tool_calls") or []
+        functions = [call.get("function") or {} for call in asked]
+        content, refusal = message.get("content"), _content_text(message.get("refusal") or "")
         return Answer(
-            text=_content_text((message.get("refusal") or "") if content is None else content),
-            tool_calls=calls,
+            text=refusal if content is None else _content_text(content),
+            tool_calls=[
+                asked_call(
+                    Call(
+                        call_id(call.get("id"), index, response.get("id")),
+                        call_name(function.get("name")),
+                        arguments_text(function.get("arguments")),
+                    )
+                )
+                for index, (call, function) in enumerate(zip(asked, functions, strict=True))
+            ],
             usage=_usage(response.get("usage")),
-            finish_reason=finish_reason,
-            cut_short=finish_reason in _CUT_SHORT,
+            finish_reason=choice.get("finish_reason"),
+            refusal=refusal,
+            error=choice.get("error"),
+            # An object in the place of its text says nothing about its end.
+            open_calls=[len(asked) - 1] if asked and not isinstance(functions[-1].get("arguments"), str) else (),
             original=_private(message),
         )
 
@@ -227,12 +235,14 @@ class ChatStream(StreamAssembler):
         self._finish_reason: str | None = None
         self._fields: dict[str, Any] = {}
         """What the message has besides, in fields of the server's own."""
+        self._error: dict[str, Any] = {}
         self._usage: Any = None
 
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
         if event.get("error"):
             raise error_from_http(None, {}, event, provider=self._provider)
-        self._head = self._head or {key: event[key] for key in ("id", "created", "model") if key in event}
+        for key in ("id", "created", "model"):
+            self._head[key] = self._head.get(key) or event.get(key)
         self._usage = event.get("usage") or self._usage
         choices = [choice for choice in event.get("choices") or [] if not choice.get("index")]
         return [delta for choice in choices for delta in self._add_choice(choice)]
@@ -246,7 +256,7 @@ class ChatStream(StreamAssembler):
         }
         if self._calls:
             message["tool_calls"] = [_whole_call(self._calls[index]) for index in sorted(self._calls)]
-        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
+        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason} | self._error
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
     def _add_choice(self, choice: Mapping[str, Any]) -> list[Delta]:
@@ -254,6 +264,8 @@ class ChatStream(StreamAssembler):
         self._refuse(delta.get("refusal"))
         for call in delta.get("tool_calls") or []:
             self._add_call(call)
+        if choice.get("error"):
+            self._error, self.is_complete = {"error": choice["error"]}, True
         if choice.get("finish_reason"):
             self._finish_reason = choice["finish_reason"]
             self.is_complete = True

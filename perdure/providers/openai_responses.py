@@ -13,12 +13,13 @@ from ..agents import Agent, Model, PromptCache
 from ..background import background_of, may_run_in_background
 from ..declared_tools import Property
 from ..errors import ModelError
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, Usage
 from ..options import DEFAULT_ANSWER_BYTES
 from ..schema import STRICT, object_schema
 from ..worker_limits import is_listed, server_in
 from .background import END_SECONDS, BackgroundResponse, NoBackgroundError, end_response, is_possible
 from .base import ALONE, BackgroundRecord, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
+from .ends import Answer
 from .errors import error_from_http
 from .memo import Memo
 from .outgoing import private_content, same_calls
@@ -30,8 +31,10 @@ from .tool_call_text import (
     Call,
     arguments_text,
     as_url,
+    asked_call,
     base64_data,
     call_id,
+    call_name,
     calls_of,
     compact_json,
     file_data,
@@ -39,7 +42,7 @@ from .tool_call_text import (
     only_text,
     sendable_parts,
 )
-from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, ignore, instructions_of
+from .wire_format import INSTRUCTION_ROLES, WireFormat, count, ignore, instructions_of
 
 _KEEP_RESPONSES = tuple(host for key in (OPENAI_KEY, AZURE_KEY) for host in key.hosts)
 """Servers that make responses in the background: OpenAI's own, and Azure's with its API v1."""
@@ -111,12 +114,15 @@ class OpenAIResponses(WireFormat):
         text, calls = _text_and_calls(items, response.get("id"))
         incomplete = response.get("incomplete_details") or {}
         given = response.get("output_text")
+        asked = [item for item in items if item["type"] == "function_call"]
         return Answer(
             text=given if isinstance(given, str) and given else text,
-            tool_calls=[ToolCall(**call._asdict()) for call in calls],
+            tool_calls=[asked_call(call) for call in calls],
             usage=_usage(response.get("usage")),
             finish_reason=incomplete.get("reason") or response.get("status"),
-            cut_short=response.get("status") == "incomplete",
+            refusal=_refusal(items),
+            by_default="cut_short" if response.get("status") == "incomplete" else "whole",
+            open_calls=[index for index, call in enumerate(asked) if call.get("status", "completed") != "completed"],
             provider_calls=[_provider_call(item) for item in items if _is_providers(item["type"])],
             original=list(items) if any(item["type"] != "message" for item in items) else None,
         )
@@ -255,9 +261,18 @@ def _text_and_calls(items: Sequence[Mapping[str, Any]], response_id: Any) -> tup
     text = "".join(part[_TEXT_TYPES[part["type"]]] for part in parts if part["type"] in _TEXT_TYPES)
     calls = [item for item in items if item["type"] == "function_call"]
     return text, [
-        Call(call_id(call.get("call_id"), index, response_id), call["name"], arguments_text(call.get("arguments")))
+        Call(
+            call_id(call.get("call_id"), index, response_id),
+            call_name(call.get("name")),
+            arguments_text(call.get("arguments")),
+        )
         for index, call in enumerate(calls)
     ]
+
+
+def _refusal(items: Sequence[Mapping[str, Any]]) -> str:
+    parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
+    return "".join(part["refusal"] for part in parts if part["type"] == "refusal")
 
 
 def _is_providers(type: str) -> bool:
@@ -317,14 +332,13 @@ class ResponsesStream(StreamAssembler):
         return [Delta("text", text)]
 
     def response(self) -> dict[str, Any]:
-        if self._response.get("output"):
+        if self._response.get("output") and not self.refusal:
             return self._response
         return {**self._response, "output": self._items_or_text()}
 
     def _items_or_text(self) -> list[Any]:
         items = [self._items[index] for index in sorted(self._items)]
-        if items or not self._text:
-            return items
-        return [
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "".join(self._text)}]}
-        ]
+        said = [{"type": "refusal", "refusal": self.refusal}] if self.refusal else []
+        if self._text and not items:
+            said = [{"type": "output_text", "text": "".join(self._text)}, *said]
+        return [*items, {"type": "message", "role": "assistant", "content": said}] if said else items

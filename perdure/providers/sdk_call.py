@@ -217,8 +217,8 @@ class SdkCall:
     ) -> dict[str, Any]:
         """Return the response that the assembler puts together; `on_delta` sees each piece of it and must not raise.
 
-        A server may respond without a stream all the same. Raises ModelError for every failure, and one of kind
-        `refusal` when the model refuses; `on_delta` sees nothing from the first word of a refusal on (§8).
+        A server may respond without a stream all the same. Raises ModelError for every failure; `on_delta` sees nothing
+        from the first word of a refusal on (§8).
         """
         async with self.response(body) as response:
             if is_whole(response):
@@ -229,10 +229,8 @@ class SdkCall:
             return self._check(stream.response())
 
     def require_end(self, assembler: StreamAssembler) -> None:
-        """Raise ModelError when the model has refused, or the stream ended before the answer did."""
-        if assembler.refusal:
-            raise self.error(bounded_text(f"Model refused: {assembler.refusal}"), "refusal")
-        if not assembler.is_complete:
+        """Raise ModelError when the stream ended before the answer did. A refusal counts from its first word on."""
+        if not (assembler.is_complete or assembler.refusal):
             raise self.error("The stream ended before the answer did", "connection")
 
     def _check(self, answer: dict[str, Any]) -> dict[str, Any]:

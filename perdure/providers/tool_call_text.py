@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..errors import UnsupportedMediaError
 from ..media import Base64Data, base64_of, source_problem, told_type
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall
 
 
 class Call(NamedTuple):
@@ -29,6 +29,19 @@ def calls_of(message: Message) -> list[Call]:
 def call_id(given: Any, index: int, response_id: Any) -> str:
     """Return the id of a call; derived from its place when the server gave none, so that its result can be matched."""
     return given if given and isinstance(given, str) else f"call_{index}_{str(response_id or '')[-12:]}"
+
+
+NAMELESS = "Error: The call names no tool. Call the tool again, by its name"
+
+
+def call_name(given: Any) -> str:
+    """Return the name of a call; "" for anything that can't be one."""
+    return given.strip() if isinstance(given, str) else ""
+
+
+def asked_call(call: Call) -> ToolCall:
+    """Return the call as the run has it; one without a name can't be made, and the model is told so."""
+    return ToolCall(**call._asdict(), fault=None if call.name else NAMELESS)
 
 
 def compact_json(value: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 from ..agents import Agent, ModelOptions, PromptCache
 from ..declared_tools import CustomTool, Property
 from ..errors import ModelError
-from ..messages import MAX_TOKENS, Message, ModelReply, ProviderCall, ToolCall, Usage
+from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall
 from ..options import DEFAULT_ANSWER_BYTES
 from ..text import bounded_text, excerpt
 from .base import (
@@ -31,6 +30,7 @@ from .base import (
 )
 from .clients import client_for, is_without_key, load_sdk
 from .dialects import Recipient, server_of
+from .ends import Answer, made_calls, require_reply
 from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json_excerpt, short_word
 from .outgoing import as_offered, for_server, kept_content, name_choice, own_names, with_unique_ids
 from .refusals import MARKS, refused_part, without
@@ -50,22 +50,6 @@ MAX_REFUSED = 20
 LEFT_OUT = "Left out: "
 """How a remark begins on what a server refuses of a request."""
 MAX_WARNING_CHARS = 1000
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the model says in one response, in any wire format."""
-
-    text: str
-    tool_calls: list[ToolCall]
-    usage: Usage
-    finish_reason: str | None
-    cut_short: bool = False
-    """Whether the model stopped before the end of its answer, or refused."""
-    provider_calls: Sequence[ProviderCall] = ()
-    """What the provider has executed itself."""
-    original: list[Any] | None = None
-    """The content of the response, when the text and the tool calls do not say all of it."""
 
 
 class WireFormat(Provider):
@@ -175,19 +159,22 @@ class WireFormat(Provider):
     def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
         try:
             answer = self._answer(response)
-            message = self._message(answer, agent)
+            ended = require_reply(answer, self.key)
+            calls = made_calls(answer, ended)
+            message = self._message(answer, calls, agent)
         except ValueError as error:
             # What pydantic says of a message is about our fields, not about the provider's.
             unfit = UnexpectedFormatError(json_excerpt(response)) if isinstance(error, ValidationError) else error
             text = unfit.account(self.expected) if isinstance(unfit, UnexpectedFormatError) else str(error)
             raise ModelError(bounded_text(text), kind="invalid_response", provider=self.key) from error
-        is_structured = agent.outputs and not answer.tool_calls
+        is_structured = agent.outputs and not calls
         output, faults = read_answer(answer.text, agent.outputs or []) if is_structured else (None, [])
-        warnings = [*_remarks(answer, response.get("usage")), *self._left_out(agent)]
+        warnings = [*_odd_counts(response.get("usage")), *self._left_out(agent)]
         return ModelReply(
             message=message,
             usage=answer.usage,
             finish_reason=_word(answer.finish_reason),
+            ended=ended,
             model=_word(response.get("model")),
             response_id=_word(response.get("id")),
             output=output,
@@ -292,10 +279,10 @@ class WireFormat(Provider):
         return request
 
     def _require_answer(self, response: Mapping[str, Any]) -> None:
-        """Reads the response where its status and address are known; `reply` reads it for what it says."""
+        """Judges the response where its status and address are known; `reply` reads it for what it says."""
         if response.get("error"):
             raise error_from_http(200, {}, response, provider=self.key)
-        self._answer(response)
+        require_reply(self._answer(response), self.key)
 
     def _answer(self, response: Mapping[str, Any]) -> Answer:
         try:
@@ -303,11 +290,11 @@ class WireFormat(Provider):
         except (LookupError, TypeError, AttributeError, ValidationError, RecursionError) as error:
             raise UnexpectedFormatError(json_excerpt(response)) from error
 
-    def _message(self, answer: Answer, agent: Agent) -> Message:
-        message = Message.assistant(answer.text, own_names(answer.tool_calls, agent))
+    def _message(self, answer: Answer, calls: list[ToolCall], agent: Agent) -> Message:
+        message = Message.assistant(answer.text, own_names(calls, agent))
         message = with_unique_ids(message, ())
         server = self.server(agent)
-        content = kept_content(answer.original, self.api, server, [call.id for call in answer.tool_calls])
+        content = kept_content(answer.original, self.api, server, [call.id for call in calls])
         if content is not None:
             message.metadata["provider_content"] = {"api": self.api, "server": server.name, "content": content}
         return message
@@ -358,14 +345,12 @@ def _word(value: Any) -> str | None:
     return value[:MAX_NAME_CHARS] if isinstance(value, str) else None
 
 
-def _remarks(answer: Answer, usage: Any) -> list[str]:
-    """Return what is odd about an answer that counts all the same."""
-    remarks = [f"The model stopped early: {answer.finish_reason}"] if answer.cut_short else []
+def _odd_counts(usage: Any) -> list[str]:
+    """Return what is odd about the usage of an answer that counts all the same."""
     counts = usage.items() if isinstance(usage, dict) else [("usage", usage)]
     odd = {name: value for name, value in counts if _is_odd(name, value)}
-    if odd:
-        remarks.append(f"The provider reports a usage that can't be, and is not counted: {excerpt(repr(odd), 200)}")
-    return remarks
+    shown = excerpt(repr(odd), 200)
+    return [f"The provider reports a usage that can't be, and is not counted: {shown}"] if odd else []
 
 
 def _is_odd(name: Any, value: Any) -> bool:

@@ -223,7 +223,7 @@ class DirectEffects(Effects):
             raise
         except Exception as error:
             text = f"the model function raised {error!r}"
-            raise ModelError(text, kind="invalid_response", provider=PROVIDER) from error
+            raise ModelError(text, kind="configuration", provider=PROVIDER) from error
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
         execution = self.toolbox.execute(

@@ -14,6 +14,7 @@ from ..messages import Message, ModelReply, Usage
 from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.prepare import prepare
+from ..providers.ends import Answer, made_calls, require_reply
 from ..providers.errors import error_from_http
 from ..providers.prices import Prices, PriceSource
 from ..providers.prompted.call import PromptedCall
@@ -80,12 +81,16 @@ def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
     Tokens that the script does not count are 0; what only HTTP has is ignored.
     """
     _raise_fault(reply)
-    is_structured = agent.outputs and not reply.tool_calls
+    answer = Answer(reply.text, reply.tool_calls, _usage(reply), reply.finish_reason)
+    ended = require_reply(answer, PROVIDER)
+    calls = made_calls(answer, ended)
+    is_structured = agent.outputs and not calls
     output, faults = read_answer(reply.text, agent.outputs or []) if is_structured else (None, [])
     return ModelReply(
-        message=Message.assistant(reply.text, reply.tool_calls),
-        usage=_usage(reply),
+        message=Message.assistant(reply.text, calls),
+        usage=answer.usage,
         finish_reason=reply.finish_reason,
+        ended=ended,
         output=output,
         faults=faults,
         thinking=reply.thinking or "",

@@ -148,7 +148,7 @@ def model_error(error: ActivityError) -> ModelError | None:
             model=failure.model,
         )
         known.limit, known.asked = failure.limit, failure.asked
-        known.so_far = failure.so_far
+        known.usage, known.cost_usd, known.so_far = failure.usage, failure.cost_usd, failure.so_far
         return known
     if isinstance(cause, ApplicationError) and cause.type == CONFIGURATION_ERROR:
         return ModelError(cause.message, kind="configuration", provider="perdure")

@@ -11,7 +11,7 @@ from perdure.agents import Agent
 from perdure.errors import ExecuteError, GuardrailError, MaxIterationsError, ModelError, OutputError, RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.loop.limits import PARTIAL_TEXT
-from perdure.loop.model_calls import EMPTY_ANSWER, NO_ANSWER, NO_NATIVE_TOOLS
+from perdure.loop.model_calls import DRAFT_STANDS, NO_NATIVE_TOOLS
 from perdure.messages import Message
 from perdure.providers.prompted.actions import SECOND
 from perdure.providers.prompted.call import ACTS_LATE, ACTS_TOO_LATE, FINAL
@@ -157,10 +157,14 @@ async def test_any_other_text_leads_to_the_answer(text: str) -> None:
 async def test_an_empty_answer_leaves_what_was_said_before(answer: str) -> None:
     stage = prompted("It is 4.", answer)
     assert (await stage.play()).output == "It is 4."
-    assert stage.said() == [EMPTY_ANSWER]
-    empty = prompted("{}", answer)
-    assert (await empty.play()).output == ""
-    assert empty.said() == [NO_ANSWER]
+    assert stage.said() == [DRAFT_STANDS]
+
+
+@pytest.mark.parametrize("answer", ["", "{}"])
+async def test_an_empty_answer_is_asked_for_again_where_nothing_was_said_before(answer: str) -> None:
+    stage = prompted("{}", answer, "It is 4.")
+    assert (await stage.play()).output == "It is 4."
+    assert stage.said() == ["LLM call failed, retrying (attempt 2/3)..."]
 
 
 async def test_an_action_in_the_place_of_an_answer_is_carried_out() -> None:
@@ -266,7 +270,12 @@ async def test_an_answer_that_does_not_fit_is_corrected_without_acting() -> None
     assert (await stage.play()).output == {"sum": 4}
     assert texts(stage.seen[2])[-1] == ("user", FINAL)
     with pytest.raises(OutputError):
-        await prompted("{}", "four", "", agent={**STATEMENT, "tools": DECLARED}, output_retries=1).play()
+        await prompted("{}", "four", "five", agent={**STATEMENT, "tools": DECLARED}, output_retries=1).play()
+
+
+async def test_what_was_said_before_does_not_stand_for_an_answer_that_has_a_form() -> None:
+    stage = prompted("four", "", '{"sum": 4}', agent={**STATEMENT, "tools": DECLARED})
+    assert (await stage.play()).output == {"sum": 4}
 
 
 async def test_an_answer_that_fits_is_no_action() -> None:

@@ -21,12 +21,6 @@ async def test_text() -> None:
     assert [message.role for message in result.messages] == ["system", "user", "assistant"]
 
 
-async def test_an_empty_answer_is_an_answer() -> None:
-    stage = Stage(says(""))
-    assert (await stage.play()).output == ""
-    assert stage.data("done") == [{"response": ""}]
-
-
 @pytest.mark.parametrize("value", [{"n": 1}, {}, [], 0, False])
 async def test_structured_output(value: Any) -> None:
     agent = Agent.model_validate({"name": "counts", "outputs": [{"name": "n", "kind": "integer"}]})

@@ -219,7 +219,7 @@ async def test_cancelled_by_somebody_else(server: BackgroundServer) -> None:
 async def test_incomplete(server: BackgroundServer) -> None:
     server.end = "incomplete"
     reply = await ask(server, Record())
-    assert reply.warnings == ["The model stopped early: max_output_tokens"]
+    assert (reply.ended, reply.finish_reason) == ("cut_short", "max_output_tokens")
 
 
 async def test_what_never_ends_is_ended(server: BackgroundServer) -> None:

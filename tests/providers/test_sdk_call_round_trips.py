@@ -170,9 +170,9 @@ async def test_an_error_in_an_answer_of_status_200(api: Api, recorded: RecordedS
         {"choices": [], "output": None, "content": 3},
         {"choices": [{"message": []}], "output": [[]], "content": [[]]},
         {
-            "choices": [{"message": {"content": "", "tool_calls": [{"id": "c", "function": []}]}}],
+            "choices": [{"message": {"content": "", "tool_calls": [{"id": "c", "function": "f"}]}}],
             "output": [{"type": "message", "content": [{"type": ["output_text"]}]}],
-            "content": [{"type": "tool_use", "name": []}],
+            "content": [{"type": "text", "text": []}],
         },
         [{"choices": []}],
     ],
@@ -263,7 +263,7 @@ async def test_no_server(api: Api, recorded: RecordedServer) -> None:
     asked = agent(api, connection={"kind": "anonymous", "endpoint": "http://127.0.0.1:9"})
     with pytest.raises(ModelError, match="^Connection error: ") as caught:
         await provider_for(asked).call(asked, {}, timeout=5)
-    assert (caught.value.kind, caught.value.retryable) == ("connection", True)
+    assert caught.value.kind == "connection"
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
@@ -271,7 +271,7 @@ async def test_a_call_that_takes_too_long(api: Api, recorded: RecordedServer, st
     recorded.answers(Recorded.of_stream(start_of(api), ending="hang") if stream else Recorded(b"{", ending="hang"))
     with pytest.raises(ModelError) as caught:
         await ask(api, recorded, stream=stream, timeout=0.6)
-    assert (caught.value.kind, caught.value.retryable) == ("timeout", True)
+    assert caught.value.kind == "timeout"
     await asyncio.wait_for(recorded.client_left.wait(), 2)
 
 

@@ -53,7 +53,8 @@ def replies(draw: st.DrawFn, ids: list[str]) -> Message:
     """A reply as one of the APIs gives it; now and then a guardrail rewrites its text."""
     api = draw(st.sampled_from(APIS))
     calls = [ToolCall(id=id_, name=draw(NAMES), arguments=draw(ARGUMENTS)) for id_ in ids]
-    response = RESPONSE_OF[api](draw(TEXTS), calls, draw(st.booleans()))
+    text = draw(TEXTS if calls else TEXTS.filter(str.strip))
+    response = RESPONSE_OF[api](text, calls, draw(st.booleans()))
     message = provider_for(agent(api)).reply(agent(api), response).message
     return draw(st.just(message) | TEXTS.map(lambda text: message.model_copy(update={"parts": [TextPart(value=text)]})))
 

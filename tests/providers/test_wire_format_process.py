@@ -185,24 +185,6 @@ def test_reply(api: Api, finish_reasons: tuple[str, str]) -> None:
     assert len(asking.message.tool_calls) == 2
 
 
-@pytest.mark.parametrize(
-    ("api", "response", "reason"),
-    [
-        (CHAT, {"choices": [{"message": {"content": "It"}, "finish_reason": "length"}]}, "length"),
-        (
-            RESPONSES,
-            {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": []},
-            "max_output_tokens",
-        ),
-        (ANTHROPIC, {"content": [], "stop_reason": "refusal"}, "refusal"),
-    ],
-)
-def test_an_answer_that_was_cut_short_is_warned_of(api: Api, response: dict[str, Any], reason: str) -> None:
-    reply = provider_for(agent(api)).reply(agent(api), response)
-    assert reply.finish_reason == reason
-    assert reply.warnings == [f"The model stopped early: {reason}"]
-
-
 @pytest.mark.parametrize("api", APIS)
 def test_outputs_are_validated(api: Api) -> None:
     structured = agent(api, outputs=OUTPUTS)

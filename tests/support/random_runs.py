@@ -111,7 +111,7 @@ class Seen:
     asked: list[list[Message]] = field(default_factory=list)
     """The conversation of each model call."""
     completed: int = 0
-    """Model calls that gave a reply."""
+    """Model calls that gave a reply: one that says nothing is a failed call."""
     executed: int = 0
     steered: list[str] = field(default_factory=list)
     cancelled: bool = False
@@ -184,7 +184,7 @@ class RandomRun(Clocked):
         if isinstance(reply, ModelError):
             raise reply
         await asyncio.sleep(0)
-        self.seen.completed += 1
+        self.seen.completed += bool(reply.text or reply.tool_calls)
         calls = [found.model_copy(update={"id": f"{number}-{n}"}) for n, found in enumerate(reply.tool_calls)]
         return reply.model_copy(update={"tool_calls": calls})
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ...arguments import without_trailing_commas
+from ...arguments import closing_brace, without_trailing_commas
 from ...settings.child_agents import DELEGATE, TASK
 from ...text import excerpt, valid_text
 
@@ -116,8 +116,9 @@ def _objects(text: str) -> Iterator[tuple[int, Any]]:
             value, position = _DECODER.raw_decode(text, start)
             yield start, value
         except (ValueError, RecursionError) as error:
-            effort -= getattr(error, "pos", len(text))
-            position = start + 1
+            end = closing_brace(text, start)
+            effort -= getattr(error, "pos", len(text)) + (end or start) - start
+            position = len(text) if end is None else start + 1  # Nothing inside of what was cut off is an action.
             if meant := _action_mark(text, start):
                 effort = 0
                 yield start, _repair(text[start:], meant, error)

@@ -72,7 +72,7 @@ async def test_the_pages_order_with_times_and_spans(stage: Stage, scripted: Scri
 
 async def test_failures_delegations_and_several_calls(stage: Stage, scripted: Scripted) -> None:
     both = asks(call("delegate_to_researcher", task="Find qubits"), call("delegate_to_researcher", task="?"))
-    model = scripted([asks(call("broken")), both, says("")])
+    model = scripted([asks(call("broken")), both, says("Done")])
     async with stage.worker(TOOLS):
         run = await stage.start(scripted_agent(model, DECLARED))
         await run.result()
@@ -85,7 +85,7 @@ async def test_failures_delegations_and_several_calls(stage: Stage, scripted: Sc
         "delegation_response",
         "delegation_request",
         "delegation_error",
-        "format_warning",
+        "agent_response",
     ]
     assert "no such number" in events[2].content["error"]
     assert events[3].content == {"agent": "researcher", "task": "Find qubits"}

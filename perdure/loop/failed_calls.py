@@ -1,0 +1,58 @@
+"""What the loop does about a failed model call: one row for each kind of failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from ..errors import ModelErrorKind
+from ..event_data import HoldReason
+
+
+class Row(NamedTuple):
+    """What is done, in this order."""
+
+    asked_again: Literal["attempts", "waits", "never"]
+    """The same model: `attempts`, up to `max_llm_retries` times with growing pauses; `waits`, for as long as
+    `rate_limit_seconds` allow, which costs no attempt (as `attempts` while there are other models).
+    """
+    passed_on: bool
+    """To the next model of the agent's `fallback`, if it has one."""
+    held_for: HoldReason | None
+    """With this reason, where `on_failure` is `hold`; None: the run fails in any case."""
+
+
+# fmt: off
+AFTER: Mapping[str, Row] = {
+    #                       asked again  passed on  held for
+    "rate_limit":       Row("waits",     True,      "rate_limit"),
+    "overloaded":       Row("attempts",  True,      "server"),
+    "timeout":          Row("attempts",  True,      "server"),
+    "connection":       Row("attempts",  True,      "server"),
+    "server":           Row("attempts",  True,      "server"),
+    "empty":            Row("attempts",  True,      "server"),
+    "invalid_response": Row("attempts",  True,      "server"),
+    "not_found":        Row("never",     True,      "server"),
+    "quota_exhausted":  Row("never",     True,      "rate_limit"),
+    "authentication":   Row("never",     True,      "credentials"),
+    "permission":       Row("never",     True,      "credentials"),
+    "configuration":    Row("never",     True,      "credentials"),
+    "refusal":          Row("never",     True,      None),
+    "context_length":   Row("never",     True,      None),
+    "unsupported":      Row("never",     True,      None),
+    "no_tools":         Row("never",     True,      None),
+    # A request that one model's API finds wrong is ours to mend; what an API can't be sent is `unsupported`.
+    "bad_request":      Row("never",     False,     None),
+}
+# fmt: on
+_UNKNOWN = Row("never", True, None)
+
+
+def after(kind: ModelErrorKind | str | None) -> Row:
+    """Return the row of a kind; a failure of a kind that this version does not know is passed on, or ends the run."""
+    return AFTER.get(kind or "", _UNKNOWN)
+
+
+def may_pass(kind: ModelErrorKind) -> bool:
+    """Return whether another attempt may succeed."""
+    return after(kind).asked_again != "never"

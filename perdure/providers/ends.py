@@ -1,0 +1,133 @@
+"""How a reply ended: one verdict for each, whatever the API and whether it was streamed.
+
+The words: https://platform.openai.com/docs/api-reference/chat/object (`finish_reason`),
+https://platform.openai.com/docs/api-reference/responses/object (`status`, `incomplete_details`) and
+https://docs.anthropic.com/en/api/handling-stop-reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..arguments import parse_with_repair
+from ..errors import ModelError, ModelErrorKind, ToolArgumentError
+from ..messages import FILTERED, ProviderCall, ToolCall, Usage
+from ..text import bounded_text, count_of
+from .errors import error_from_http
+
+ReplyEnd = Literal["whole", "cut_short", "paused"]
+Failure = Literal["refused", "empty", "broken", "overflow"]
+Ended = ReplyEnd | Failure
+"""A call whose reply is none of the first three has failed."""
+
+WORDS: Mapping[Ended, Collection[str]] = {
+    "cut_short": {
+        *("length", "max_tokens", "max_output_tokens", "model_length", "incomplete"),
+        "model_context_window_exceeded",
+    },
+    "paused": {"pause_turn"},
+    "refused": {"refusal", *FILTERED},
+    "broken": {
+        *("error", "failed", "cancelled", "canceled", "abort", "aborted", "queued", "in_progress", "network_error"),
+        *("malformed_function_call", "unexpected_tool_call", "malformed_response", "malformed_model_output"),
+        *("malformed_tool_use", "missing_thought_signature", "too_many_tool_calls", "other"),
+        *("insufficient_system_resource", "finish_reason_unspecified"),
+    },
+}
+"""The words with which servers end a reply that is not whole, in small letters. All others end a whole one."""
+_ENDED = {word: ended for ended, words in WORDS.items() for word in words}
+_FULL = "model_context_window_exceeded"
+_FAILURES: Mapping[Failure, tuple[ModelErrorKind, str]] = {
+    "refused": ("refusal", "Model refused: {said}"),
+    "empty": ("empty", "The model's answer is empty{details}"),
+    "broken": ("invalid_response", "The reply ended in a fault{details}"),
+    "overflow": ("context_length", "The conversation fills the model's context window, so that it could say nothing"),
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says in one response, in any wire format."""
+
+    text: str
+    tool_calls: list[ToolCall]
+    usage: Usage
+    finish_reason: Any
+    """The provider's own word for why the model stopped, or anything else that stands in its place."""
+    refusal: str = ""
+    """The words that the API marks as a refusal."""
+    error: Any = None
+    """The error that the provider reports inside the answer."""
+    by_default: Ended = "whole"
+    """How the reply ended, where the word is not known."""
+    open_calls: Collection[int] = ()
+    """Which calls the API does not mark as complete, so that a reply that ended early may have cut them off."""
+    provider_calls: Sequence[ProviderCall] = ()
+    """What the provider has executed itself."""
+    original: list[Any] | None = None
+    """The content of the response, when the text and the tool calls do not say all of it."""
+
+
+def verdict(answer: Answer) -> Ended:
+    """Return how the reply ended. Never raises."""
+    word = answer.finish_reason.lower() if isinstance(answer.finish_reason, str) else ""
+    ended = _ENDED.get(word, answer.by_default)
+    if answer.error:
+        return "broken"
+    if answer.refusal:
+        return "refused"
+    says_something = answer.tool_calls or answer.text.strip()
+    if word in FILTERED and says_something:
+        return "cut_short"
+    if ended in ("refused", "broken") or says_something:
+        return ended
+    if ended == "paused" and answer.original:
+        return ended
+    return "overflow" if word == _FULL else "empty"
+
+
+def require_reply(answer: Answer, provider: str) -> ReplyEnd:
+    """Return the verdict on an answer that is a reply. Raises ModelError, with what the call has used, for another."""
+    ended = verdict(answer)
+    if ended == "whole" or ended == "cut_short" or ended == "paused":
+        return ended
+    kind, text = _FAILURES[ended]
+    said = answer.refusal or answer.text.strip() or f"it gives no reason{_details(answer)}"
+    error = ModelError(bounded_text(text.format(said=said, details=_details(answer))), kind=kind, provider=provider)
+    if answer.error:
+        error = error_from_http(200, {}, {"error": answer.error}, provider=provider, fallback=error.message)
+    error.usage = answer.usage.plausible()
+    raise error
+
+
+def made_calls(answer: Answer, ended: ReplyEnd) -> list[ToolCall]:
+    """Return the calls of a reply; those that its early end may have cut off have a fault, and are not executed."""
+    if ended != "cut_short":
+        return answer.tool_calls
+    fault = (
+        f"Error: This call was not made: the reply was cut off{_details(answer)} before the call was complete. "
+        "Call the tool again, and write less in one call: do the work in several smaller calls"
+    )
+    return [
+        call
+        if call.fault or (index not in answer.open_calls and _closes_by_itself(call.arguments))
+        else call.model_copy(update={"fault": fault})
+        for index, call in enumerate(answer.tool_calls)
+    ]
+
+
+def _closes_by_itself(arguments: str) -> bool:
+    """Return whether the arguments are a whole JSON object. An empty one may be what was left of another."""
+    try:
+        value, repaired = parse_with_repair(arguments)
+    except ToolArgumentError:
+        return False
+    return bool(value) and repaired is None
+
+
+def _details(answer: Answer) -> str:
+    written = f" at {count_of(answer.usage.output_tokens, 'token')}" if answer.usage.output_tokens else ""
+    reason = answer.finish_reason if isinstance(answer.finish_reason, str) else None
+    return f"{written} (finish reason: {reason!r:.100})" if reason else written
