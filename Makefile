@@ -57,6 +57,7 @@ docs: $(VENV)/installed-dev  ## write the pages and the schema in docs/ that are
 	$(BIN)/python docs/write_schema.py
 	$(BIN)/python docs/write_agent_file.py
 	$(BIN)/python docs/write_api.py
+	$(BIN)/python docs/write_providers.py
 
 pins: $(VENV)/installed-dev  ## write constraints.txt from what is installed
 	(head -1 constraints.txt; $(BIN)/python -m pip freeze --all --exclude-editable) > constraints.new

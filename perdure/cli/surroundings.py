@@ -18,6 +18,7 @@ from ..prompty.check.check import FurtherCheck, check
 from ..prompty.check.findings import Finding, warning
 from ..prompty.references import FromEnvironment, is_unset
 from ..prompty.shorthands import map_strings, maps_in
+from ..providers.dialects import dialect_problem
 from ..providers.registry import id_problem, media_problem, model_problem
 from ..settings.delegates import REMOTE, with_delegates
 from ..text import did_you_mean
@@ -63,6 +64,7 @@ def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     yield from (Finding((*place, problem.field), problem.text) for place, problem in problems)
     if isinstance(model, Mapping):
         yield from _ids([(("model",), model), *others])
+        yield from _dialects([(("model",), model), *others])
     if problems or others or not known:
         return
     for place, declared in maps_in(asset.get("inputs"), ("inputs",)):
@@ -82,6 +84,15 @@ def _ids(models: Iterable[tuple[Place, Mapping[str, Any]]]) -> Iterator[Finding]
         if problem := id_problem(named[0], id, endpoint, kind):
             where = (*place, problem.field)
             yield Finding(where, problem.text) if problem.is_fatal else warning(where, problem.text)
+
+
+def _dialects(models: Iterable[tuple[Place, Mapping[str, Any]]]) -> Iterator[Finding]:
+    """Warn of dialects that are not known here: a worker's tools may register them."""
+    for place, fields in models:
+        options = fields.get("options")
+        name = options.get("dialect") if isinstance(options, Mapping) else None
+        if isinstance(name, str) and not is_unset(name) and name and (problem := dialect_problem(name)):
+            yield warning((*place, "options", "dialect"), f"{problem}, or one that a worker registers")
 
 
 def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:

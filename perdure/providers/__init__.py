@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .clients import close_clients as close_clients
     from .clients import get_connection as get_connection
     from .clients import register_connection as register_connection
+    from .dialects import WireDialect as WireDialect
+    from .dialects import register_dialect as register_dialect
     from .registry import format_tool_messages as format_tool_messages
     from .registry import process_response as process_response
     from .registry import provider_for as provider_for
@@ -27,6 +29,7 @@ else:
         {
             ".base": "Delta Provider StreamAssembler",
             ".clients": "clear_connections close_clients get_connection register_connection",
+            ".dialects": "WireDialect register_dialect",
             ".registry": "format_tool_messages process_response provider_for to_request",
             ".structured": "StructuredResult cast",
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from string import ascii_lowercase, digits
@@ -25,6 +25,7 @@ BEGIN = "Begin."
 """What a user says where a server requires that one speaks first, and none has."""
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _INVALID = re.compile(r"[^a-zA-Z0-9_-]+")
+_MAX_TRIES = 1000
 _SYMBOLS = digits + ascii_lowercase
 
 
@@ -138,22 +139,25 @@ def _address(messages: Sequence[Message], api: str, server: Recipient) -> Iterat
             continue
         own = private_content(message, api, server.name)
         calls = message.metadata.get("tool_calls") or []
-        ids = [_first_free(_acceptable_id(call["id"], own, server), used) for call in calls]
+        ids = [_first_free(_acceptable_id(call["id"], own, server), used, server.dialect.derive_id) for call in calls]
         open_calls = [_Renamed(call["id"], id) for call, id in zip(calls, ids, strict=True)]
         changed = message if ids == [call["id"] for call in calls] else _with_ids(message, ids)
         yield _foreign(changed, api, server) if _needs_content(message, own, api, server) else changed
 
 
 def _acceptable_id(id: str, own: list[Any] | None, server: Recipient) -> str:
-    is_taken = own is not None or re.fullmatch(server.dialect.ids, id)
-    return id if id and is_taken else short_digest(id)
+    derive = server.dialect.derive_id
+    is_taken = re.fullmatch(server.dialect.ids, id) or (own is not None and derive is None)
+    return id if id and is_taken else (derive or str)(short_digest(id))
 
 
-def _first_free(id: str, used: set[str]) -> str:
+def _first_free(id: str, used: set[str], derive: Callable[[str], str] | None = None) -> str:
     new, count = id, 0
     while new in used or not new:
         count += 1
-        new = short_digest(f"{id}#{count}")
+        if count > _MAX_TRIES:
+            raise ValueError(f"derive_id of the dialect makes too few ids: {new!r} again after {count} tries")
+        new = (derive or str)(short_digest(f"{id}#{count}"))
     used.add(new)
     return new
 

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    ("writer", "page"), [("write_cli", "cli"), ("write_agent_file", "agent-file"), ("write_api", "api")]
+    ("writer", "page"),
+    [("write_cli", "cli"), ("write_agent_file", "agent-file"), ("write_api", "api"), ("write_providers", "providers")],
 )
 def test_pages_that_are_written_from_the_code(writer: str, page: str) -> None:
     code = f"import sys; sys.path.insert(0, 'docs'); import {writer}; sys.stdout.write({writer}.page())"

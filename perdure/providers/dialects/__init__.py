@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
@@ -27,6 +27,8 @@ class WireDialect:
     """How the server is recognised in an endpoint: `name`, `name:port`, or `*.domain`."""
     ids: str = "[a-zA-Z0-9]{9}"
     """The ids of calls that it takes, as a regular expression; others are replaced by nine letters and digits."""
+    derive_id: Callable[[str], str] | None = None
+    """Makes an id that it takes out of nine letters and digits, where it takes none of these, not even its own."""
     keeps: tuple[str, ...] = ("reasoning_details", "extra_content")
     """Fields of its messages and calls (Chat Completions) that it is sent back, as they came."""
     keeps_beside_calls: tuple[str, ...] = ("reasoning_content",)
@@ -217,14 +219,20 @@ def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
 def _dialect(chosen: str, endpoint: str, provider: str) -> WireDialect:
     known = known_dialects()
     if chosen:
-        if chosen not in known:
-            hint = did_you_mean(chosen, known)
-            raise ValueError(f"there is no dialect {chosen!r}{hint}: expected one of {', '.join(sorted(known))}")
+        if problem := dialect_problem(chosen):
+            raise ValueError(problem)
         return known[chosen]
     server = server_in(endpoint.partition("?")[0])
     found = next((each for each in known.values() if server and is_listed(server, each.hosts)), None)
     own = _OWN.get(provider, "") if provider != "openai" or not endpoint else ""
     return found or known.get(own, _ANY)
+
+
+def dialect_problem(name: str) -> str | None:
+    """Return why no request can follow the dialect of that name in this process; None when it can."""
+    if name in (known := known_dialects()):
+        return None
+    return f"there is no dialect {name!r}{did_you_mean(name, known)}: expected one of {', '.join(sorted(known))}"
 
 
 def known_dialects() -> dict[str, WireDialect]:
