@@ -248,8 +248,9 @@ async def call_with_retry(
 ) -> ModelReply:
     """Call until it succeeds, for at most `max_llm_retries` attempts.
 
-    A wait for a rate limit costs no attempt; all such waits together take at most `rate_limit_seconds`. Where there are
-    other models (`has_others`), it is a failure as any other.
+    A wait for a rate limit, or one of more than a minute that the provider asks for, costs no attempt; all such waits
+    together take at most `rate_limit_seconds`. Where there are other models (`has_others`), it is a failure as any
+    other.
     Raises `LimitExceededError`, the error of `max_seconds`, when a wait would go on beyond `deadline`: at that time.
     Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is cancelled.
     """
@@ -299,7 +300,7 @@ class Retries:
             raise ExecuteError(f"LLM call failed: {error.account}{advice}", reason=error.kind) from error
         asked = error.retry_after
         is_long = asked is not None and asked > MAX_WAIT_SECONDS
-        if asked_again == "waits" and not self._has_others:
+        if not self._has_others and (asked_again == "waits" or (is_long and self._may_wait(asked or 0.0))):
             return self._rate_limit_wait(error)
         attempts = self._options.max_llm_retries
         if self._attempt >= attempts or (self._has_others and is_long):
@@ -314,13 +315,17 @@ class Retries:
     def _rate_limit_wait(self, error: ModelError) -> tuple[float, str]:
         self._limited += 1
         delay = self._backoff(self._limited) if error.retry_after is None else error.retry_after
-        if self._waited + max(delay, MIN_COUNTED_SECONDS) > self._options.rate_limit_seconds:
+        if not self._may_wait(delay):
             raise ExecuteError(
                 f"LLM call failed after waiting {self._waited:.0f} s for a rate limit: {error.account}",
                 reason=error.kind,
             ) from error
         self._waited += max(delay, MIN_COUNTED_SECONDS)
-        return delay, f"Rate limit reached, waiting {delay:.0f} s..."
+        why = "Rate limit reached" if error.kind == "rate_limit" else "The provider asks for it"
+        return delay, f"{why}, waiting {delay:.0f} s..."
+
+    def _may_wait(self, delay: float) -> bool:
+        return self._waited + max(delay, MIN_COUNTED_SECONDS) <= self._options.rate_limit_seconds
 
     def _backoff(self, failures: int) -> float:
         """Doubles from failure to failure, with jitter (§9.10)."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.errors import ExecuteError, RunCancelled
+from perdure.errors import ExecuteError, ModelErrorKind, RunCancelled
 from perdure.testing import asks, says
 
 from ..support.loop_stage import Stage, fails
@@ -73,11 +73,22 @@ async def test_two_thousand_attempts_overflow_nothing() -> None:
     assert (await stage.play()).output == "Fine"
 
 
-@pytest.mark.parametrize(("asked", "waited"), [(7.0, 7.0), (0.0, 0.0), (3600.0, 60.0)])
-async def test_retry_after_is_honoured_up_to_a_minute(asked: float, waited: float) -> None:
-    stage = Stage(fails("overloaded", retry_after=asked), says("Fine"))
+@pytest.mark.parametrize("kind", ["overloaded", "server", "connection"])
+@pytest.mark.parametrize(("asked", "waited"), [(7.0, 7.0), (0.0, 0.0), (61.0, 61.0), (300.0, 300.0), (3600.0, 60.0)])
+async def test_retry_after_is_honoured_as_far_as_waits_are_allowed(
+    kind: ModelErrorKind, asked: float, waited: float
+) -> None:
+    """Beyond `rate_limit_seconds`, a minute is as good as any wait."""
+    stage = Stage(fails(kind, retry_after=asked), says("Fine"))
     await stage.play()
     assert stage.effects.waited == [waited]
+
+
+async def test_long_waits_that_a_provider_asks_for_cost_no_attempt_until_the_allowance_is_used_up() -> None:
+    stage = Stage(*[fails("overloaded", retry_after=140.0)] * 3, says("Fine"), max_llm_retries=2)
+    assert (await stage.play()).output == "Fine"
+    assert stage.effects.waited == [140.0, 140.0, 60.0]
+    assert stage.said()[0] == "The provider asks for it, waiting 140 s..."
 
 
 async def test_waits_for_a_rate_limit_cost_no_attempt() -> None:
