@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerConfig
+from temporalio.worker import ReplayerConfig, UnsandboxedWorkflowRunner, Worker, WorkerConfig
 
 from ..activities.credentials import Credentials, CredentialSource
 from ..activities.heartbeat import Readers
@@ -265,6 +265,13 @@ class PerdurePlugin(SimplePlugin):
         if type(config.get("unsandboxed_workflow_runner")) is UnsandboxedWorkflowRunner:
             ours["unsandboxed_workflow_runner"] = OwnWorkflowRunner()
         return cast(WorkerConfig, {**config, **ours})
+
+    def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
+        """Replay as a worker runs: what has come together is done in the same order."""
+        config = super().configure_replayer(config)
+        if type(config.get("unsandboxed_workflow_runner")) is UnsandboxedWorkflowRunner:
+            config["unsandboxed_workflow_runner"] = OwnWorkflowRunner()
+        return config
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         bound_end(worker)

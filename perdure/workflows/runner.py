@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from itertools import groupby
 
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
@@ -40,7 +41,43 @@ class _OwnInstance(_WorkflowInstanceImpl):
             completion.failed.failure.message = WORKER_FAILED
             return completion
         with self._turn:
-            return super().activate(act)
+            return self._activate_in_order(act)
+
+    def _activate_in_order(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        """Do the jobs one kind after the other, each as if it had come alone."""
+        whole: WorkflowActivationCompletion | None = None
+        for _, jobs in groupby(sorted(act.jobs, key=_place), key=_place):
+            part = WorkflowActivation()
+            part.CopyFrom(act)
+            del part.jobs[:]
+            part.jobs.extend(jobs)
+            done = super().activate(part)
+            if whole is None or done.HasField("failed"):
+                whole = done
+            else:
+                whole.successful.MergeFrom(done.successful)
+            if done.HasField("failed"):
+                break
+        return whole or super().activate(act)
+
+
+def _place(job: WorkflowActivationJob) -> int:
+    """Return when a job is done among those of an activation: what has come first on any replay comes first.
+
+    The SDK does signals and updates first. Where an update comes together with the result of an activity, it gets them
+    in one activation on a replay, but may get the update in a later one when they come. So results are done first.
+    A signal still comes before the results of the same activation, which may end the workflow, but for the result of a
+    local activity: a replay knows that already in the task before. A workflow begins with the signals that it is
+    started with.
+    """
+    match job.WhichOneof("variant"):
+        case "resolve_activity" if job.resolve_activity.is_local:
+            return 0
+        case "do_update":
+            return 2
+        case "query_workflow":
+            return 3
+    return 1
 
 
 def _is_left_by_worker(job: WorkflowActivationJob) -> bool:

@@ -1,0 +1,88 @@
+"""What comes together is done in one order, live and on a replay."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio import activity, workflow
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowHistory
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
+
+from perdure.worker import PerdurePlugin
+from perdure.workflows.runner import OwnWorkflowRunner
+
+SOON = timedelta(seconds=20)
+UPDATES = (
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED,
+)
+
+
+@activity.defn
+async def answer() -> str:
+    return "answered"
+
+
+@workflow.defn(sandboxed=False)
+class Decides:
+    """Issues a command when it begins to wait for a decision, as a run does."""
+
+    @workflow.init
+    def __init__(self) -> None:
+        self.is_decided = False
+
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.execute_activity(answer, start_to_close_timeout=SOON)
+        workflow.upsert_memo({"waits": True})
+        await workflow.wait_condition(lambda: self.is_decided)
+
+    @workflow.update
+    async def decide(self) -> None:
+        self.is_decided = True
+
+
+def _as_one_task(events: list[HistoryEvent]) -> list[HistoryEvent]:
+    """Return the history that it is where the decision comes in the task that brings the result.
+
+    So Temporal records it where that task has waited too long for the worker that knows the workflow.
+    """
+    memo = next(e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED)
+    accepted = next(e for e in events if e.event_type == UPDATES[0])
+    gone = accepted.event_id - memo.event_id - 1
+    assert gone > 0
+    task = memo.workflow_properties_modified_event_attributes.workflow_task_completed_event_id
+    rest = events[accepted.event_id - 1 :]
+    for event in rest:
+        event.event_id -= gone
+    accepted.workflow_execution_update_accepted_event_attributes.accepted_request_sequencing_event_id = task - 2
+    completed = next(e for e in rest if e.event_type == UPDATES[1])
+    completed.workflow_execution_update_completed_event_attributes.accepted_event_id = accepted.event_id
+    rest[-1].workflow_execution_completed_event_attributes.workflow_task_completed_event_id = task
+    return [*events[: memo.event_id], *rest]
+
+
+async def _recorded(client: Client, task_queue: str) -> WorkflowHistory:
+    async with Worker(
+        client,
+        task_queue=task_queue,
+        workflows=[Decides],
+        activities=[answer],
+        unsandboxed_workflow_runner=OwnWorkflowRunner(),
+    ):
+        run = await client.start_workflow(Decides.run, id=task_queue, task_queue=task_queue)
+        while not await (await run.describe()).memo_value("waits", False):
+            continue
+        await run.execute_update(Decides.decide)
+        await run.result()
+    return WorkflowHistory(task_queue, _as_one_task(list((await run.fetch_history()).events)))
+
+
+async def test_a_decision_in_the_task_that_brings_a_result(client: Client, task_queue: str) -> None:
+    history = await _recorded(client, task_queue)
+    await Replayer(workflows=[Decides], plugins=[PerdurePlugin()]).replay_workflow(history)
+    plain = Replayer(workflows=[Decides], unsandboxed_workflow_runner=UnsandboxedWorkflowRunner())
+    result = await plain.replay_workflow(history, raise_on_replay_failure=False)
+    assert "Nondeterminism" in str(result.replay_failure)  # the SDK's own order, without which this shows nothing
