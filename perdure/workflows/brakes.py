@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
+from ..conversation import DigestMismatchError
 from ..errors import RunError
 from ..loop.effects import Cancelled
 from ..protocol.activities import STALE, StaleAttempt
@@ -14,19 +17,36 @@ from .received import is_recorded
 from .run_state import RunState
 
 
-def unbegun_attempt(error: FailureError) -> PausedAttempt | StaleAttempt | None:
+class Misfit(NamedTuple):
+    """The last attempt of a call that could not begin, because the history did not show the run's conversation."""
+
+    text: str
+    attempt: int = 1
+    told: Any = None
+
+
+Unbegun = PausedAttempt | StaleAttempt | Misfit
+
+
+def unbegun_attempt(error: FailureError) -> Unbegun | None:
     """Return the attempt that its worker has kept from beginning, for the run's sake; None for another failure."""
     cause = error.cause if isinstance(error, ActivityError) else error
-    if not isinstance(cause, ApplicationError) or not cause.details:
+    if not isinstance(cause, ApplicationError):
+        return None
+    if cause.type == DigestMismatchError.__name__:
+        return Misfit(cause.message)
+    if not cause.details:
         return None
     kinds: dict[str | None, type[PausedAttempt | StaleAttempt]] = {PAUSED: PausedAttempt, STALE: StaleAttempt}
     return kinds[cause.type].model_validate(cause.details[0]) if cause.type in kinds else None
 
 
-async def until_it_may_begin(state: RunState, attempt: PausedAttempt | StaleAttempt) -> None:
+async def until_it_may_begin(state: RunState, attempt: Unbegun) -> None:
     """Do what its worker has kept the attempt from beginning for. Raises `Cancelled`, and as `RunState.wake` does."""
     if isinstance(attempt, PausedAttempt):
         await wait_for_release(state, attempt.brake)
+    elif isinstance(attempt, Misfit):  # Each attempt has read the history anew.
+        await state.hold(RunError(attempt.text, kind="history"), "server")
     else:
         state.note_unbegun(attempt)
         await state.wake()
