@@ -52,11 +52,6 @@ class Effects(Protocol):
     def drain_steering(self) -> list[str]:
         """The texts of all waiting steering messages, in the order they were sent; each is given once."""
 
-    def is_new(self, change: str) -> bool:
-        """Return whether the run goes the new way of this change of the loop; one that was under way before keeps the
-        old.
-        """
-
     def now(self) -> float:
         """Seconds since the epoch."""
 

@@ -101,10 +101,6 @@ def partial_text(options: RunOptions, state: LoopState) -> str:
 
 LEAST_USD = 1e-6
 """Less than this is nothing: what dividing leaves over."""
-LEAST_SHARE = "least-share"
-"""The change since which no share is less than what the caller's last model call has used."""
-UNTOLD_USE = "untold-use"
-"""The change since which a called run that has not told what it has used counts with its whole share."""
 
 
 @dataclass(frozen=True)
@@ -146,13 +142,9 @@ class Allowances:
     has used: rather, fewer runs are started.
     """
 
-    def __init__(
-        self, options: RunOptions, state: LoopState, is_new: Callable[[str], bool] = lambda change: True
-    ) -> None:
-        """`is_new` says whether the run knows a change; those of earlier versions did not."""
+    def __init__(self, options: RunOptions, state: LoopState) -> None:
         self._options = options
         self._state = state
-        self._is_new = is_new
         self._reserved: list[Allowance] = []
         self._expected = 0
 
@@ -191,14 +183,14 @@ class Allowances:
         if limit is None:
             return None
         left = limit - (self._state.cost_usd or 0.0) - sum(each.cost_usd or 0.0 for each in self._reserved)
-        least = (self._state.last_cost_usd or 0.0) if self._is_new(LEAST_SHARE) else 0.0
+        least = self._state.last_cost_usd or 0.0
         if left <= LEAST_USD or left < least - LEAST_USD:
             raise Spent("max_cost_usd")
         return round(left / _affordable(runs, left + LEAST_USD, least), DIGITS)
 
     def _least_tokens(self) -> int:
         last = self._state.iteration_usage[-1:]
-        if self._options.max_total_tokens is None or not last or not self._is_new(LEAST_SHARE):
+        if self._options.max_total_tokens is None or not last:
             return 0
         return usages(last)[0].total_tokens
 
@@ -209,7 +201,7 @@ class Allowances:
         self._state.tool_calls += end.tool_calls
         self._state.add_cost(end.cost_usd, unpriced=end.unpriced_calls)
         untold = (share.total_tokens or 0, share.tool_calls or 0)
-        if not end.is_told and any(untold) and self._is_new(UNTOLD_USE):
+        if not end.is_told and any(untold):
             self._state.untold_tokens += untold[0]
             self._state.untold_calls += untold[1]
 

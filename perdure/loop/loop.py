@@ -152,8 +152,7 @@ class AgentLoop:
 
     def _acts_too_late(self, reply: ModelReply) -> bool:
         """Return whether the model has written an action in the place of its answer, and no step is left for it."""
-        is_beyond = self.state.steps > self._options.max_iterations and bool(reply.message.tool_calls)
-        return is_beyond and self._effects.is_new("no-action-beyond-the-steps")
+        return self.state.steps > self._options.max_iterations and bool(reply.message.tool_calls)
 
     def _check_cancellation(self) -> None:
         """§13.2"""

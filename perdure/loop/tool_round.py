@@ -218,7 +218,7 @@ class ToolRound:
         self._tools = tools
         self._guarded = guarded
         self._slots = asyncio.Semaphore(options.max_parallel_tools)
-        self._allowances = Allowances(options, state, effects.is_new)
+        self._allowances = Allowances(options, state)
         self._shown = ShownResults(tools, options.max_result)
         self._agents = {name for name, spec in tools.items() if isinstance(spec.execution, ChildRun)}
         """The tools whose calls are runs of other agents."""
@@ -236,13 +236,7 @@ class ToolRound:
             results = await self._answer_together(calls)
         else:
             results = [await self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
-        return [Message.tool(call, self._recorded_result(result)) for call, result in zip(calls, results, strict=True)]
-
-    def _recorded_result(self, result: ToolResult) -> ToolResult:
-        """The result as this run's messages have it: one that was under way before denials had a kind goes on so."""
-        if result.is_denied and not self._effects.is_new("denials-by-kind"):
-            return result.model_copy(update={"error_kind": None})
-        return result
+        return [Message.tool(call, result) for call, result in zip(calls, results, strict=True)]
 
     async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """All calls end before the first error is raised, so that none goes on running after it."""
@@ -317,7 +311,7 @@ class ToolRound:
                 ask = (await self._effects.check_approval(request)).ask
         if ask is None and not spec.needs_approval:
             return Admitted(request)
-        if (problems := self._effects.misfits(request)) and self._effects.is_new("misfits-ask-nobody"):
+        if problems := self._effects.misfits(request):
             text = f"Error: Invalid arguments for tool '{request.name}': {'; '.join(problems)}"
             return refusal(text, "invalid_arguments")
         return await HumanDecisions(self._effects, self._state).approval(request, spec, ask)
@@ -370,8 +364,7 @@ class ToolRound:
         names.
         """
         name = _name_of(call)
-        is_agent = self._state.prompted and name.startswith(DELEGATE)
-        if not is_agent or not self._effects.is_new("agents-by-their-names"):
+        if not self._state.prompted or not name.startswith(DELEGATE):
             return f"Tool not registered: {name}. {_list_of('tools', self._tools)}"
         agents = [tool.removeprefix(DELEGATE) for tool in self._tools if tool.startswith(DELEGATE)]
         return f"No such agent: {name.removeprefix(DELEGATE)}. {_list_of('agents', agents)}"

@@ -159,9 +159,6 @@ class DirectEffects(Effects):
         self.unread += texts
         return texts
 
-    def is_new(self, change: str) -> bool:
-        return True
-
     def now(self) -> float:
         return time.time()
 

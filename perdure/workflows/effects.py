@@ -127,9 +127,6 @@ class TemporalEffects:
     def drain_steering(self) -> list[str]:
         return self._state.drain_steering()
 
-    def is_new(self, change: str) -> bool:
-        return workflow.patched(change)
-
     def now(self) -> float:
         return now()
 

@@ -146,14 +146,6 @@ def test_no_share_is_less_than_what_the_last_call_has_cost() -> None:
     assert taken[4:] == [None] * 96
 
 
-def test_a_run_that_began_with_an_earlier_version_keeps_its_shares() -> None:
-    state = LoopState()
-    state.count(saying(0.01))
-    shares = Allowances(RunOptions(max_cost_usd=0.0501), state, lambda _: False)
-    shares.expect(100)
-    assert None not in [_share(shares) for _ in range(100)]
-
-
 def _share(shares: Allowances) -> float | None:
     try:
         return shares.take(0).cost_usd
