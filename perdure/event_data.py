@@ -269,8 +269,6 @@ class UsageData(CountedData, total=False):
 
 
 class AnsweredData(TypedDict, total=False):
-    """What only some calls have."""
-
     model: str
     """Where the agent has a `fallback`: which model has answered, as `PROVIDER/ID`."""
     lostAttempts: int

@@ -9,7 +9,7 @@ from ..errors import ModelErrorKind
 from ..event_data import HoldReason
 
 
-class Row(NamedTuple):
+class Aftermath(NamedTuple):
     """What is done, in this order."""
 
     asked_again: Literal["attempts", "waits", "never"]
@@ -23,32 +23,32 @@ class Row(NamedTuple):
 
 
 # fmt: off
-AFTER: Mapping[str, Row] = {
-    #                       asked again  passed on  held for
-    "rate_limit":       Row("waits",     True,      "rate_limit"),
-    "overloaded":       Row("attempts",  True,      "server"),
-    "timeout":          Row("attempts",  True,      "server"),
-    "connection":       Row("attempts",  True,      "server"),
-    "server":           Row("attempts",  True,      "server"),
-    "empty":            Row("attempts",  True,      "server"),
-    "invalid_response": Row("attempts",  True,      "server"),
-    "not_found":        Row("never",     True,      "server"),
-    "quota_exhausted":  Row("never",     True,      "rate_limit"),
-    "authentication":   Row("never",     True,      "credentials"),
-    "permission":       Row("never",     True,      "credentials"),
-    "configuration":    Row("never",     True,      "credentials"),
-    "refusal":          Row("never",     True,      None),
-    "context_length":   Row("never",     True,      None),
-    "unsupported":      Row("never",     True,      None),
-    "no_tools":         Row("never",     True,      None),
+AFTER: Mapping[str, Aftermath] = {
+    #                             asked again  passed on  held for
+    "rate_limit":       Aftermath("waits",     True,      "rate_limit"),
+    "overloaded":       Aftermath("attempts",  True,      "server"),
+    "timeout":          Aftermath("attempts",  True,      "server"),
+    "connection":       Aftermath("attempts",  True,      "server"),
+    "server":           Aftermath("attempts",  True,      "server"),
+    "empty":            Aftermath("attempts",  True,      "server"),
+    "invalid_response": Aftermath("attempts",  True,      "server"),
+    "not_found":        Aftermath("never",     True,      "server"),
+    "quota_exhausted":  Aftermath("never",     True,      "rate_limit"),
+    "authentication":   Aftermath("never",     True,      "credentials"),
+    "permission":       Aftermath("never",     True,      "credentials"),
+    "configuration":    Aftermath("never",     True,      "credentials"),
+    "refusal":          Aftermath("never",     True,      None),
+    "context_length":   Aftermath("never",     True,      None),
+    "unsupported":      Aftermath("never",     True,      None),
+    "no_tools":         Aftermath("never",     True,      None),
     # A request that one model's API finds wrong is ours to mend; what an API can't be sent is `unsupported`.
-    "bad_request":      Row("never",     False,     None),
+    "bad_request":      Aftermath("never",     False,     None),
 }
 # fmt: on
-_UNKNOWN = Row("never", True, None)
+_UNKNOWN = Aftermath("never", True, None)
 
 
-def after(kind: ModelErrorKind | str | None) -> Row:
+def after(kind: ModelErrorKind | str | None) -> Aftermath:
     """Return the row of a kind; a failure of a kind that this version does not know is passed on, or ends the run."""
     return AFTER.get(kind or "", _UNKNOWN)
 

@@ -6,7 +6,6 @@ https://docs.anthropic.com/en/api/messages
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,9 +14,9 @@ from ..agents import Agent, PromptCache
 from ..declared_tools import CustomTool, Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, Usage
 from ..schema import CLOSED, object_schema
-from .base import BLOCK_SIZE, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
-from .ends import WORDS, Answer
-from .errors import error_from_http
+from .anthropic_stream import LAST_IS_WHOLE, MessagesStream
+from .base import CallSeries, FunctionDefinition, StreamAssembler, provider_call
+from .ends import Answer
 from .memo import Memo
 from .outgoing import arguments_object, private_content, same_calls
 from .prompt_cache import with_cache_control
@@ -31,111 +30,10 @@ from .tool_call_text import (
     call_id,
     call_name,
     calls_of,
-    compact_json,
     only_text,
     sendable_parts,
 )
 from .wire_format import INSTRUCTION_ROLES, WireFormat, count, instructions_of
-
-_LAST_IS_WHOLE = "last_block_is_whole"
-"""Marks an assembled message that was cut short after its last block, a tool call, had been closed."""
-_TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-"""Type of a delta → the key of its text, in the delta as in the block that it continues."""
-
-
-class MessagesStream(StreamAssembler):
-    """Events open and continue blocks by their index; the usage at the end completes the one at the start."""
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._message: dict[str, Any] = {}
-        self._blocks: dict[int, _Block] = {}
-        self._stopped: Any = None
-        """The index of the block that was closed last."""
-
-    def add(self, event: Mapping[str, Any]) -> list[Delta]:
-        match event.get("type"):
-            case "message_start":
-                self._message = {**event["message"], "usage": _counts(event["message"].get("usage"))}
-            case "content_block_start":
-                self._blocks[event["index"]] = _Block(event["content_block"])
-                self.size += BLOCK_SIZE + len(compact_json(event["content_block"]))
-            case "content_block_stop":
-                self._stopped = event["index"]
-            case "content_block_delta":
-                return self._add_delta(self._blocks[event["index"]], event["delta"])
-            case "message_delta":
-                self._message |= event["delta"] | {"usage": self._message["usage"] | _counts(event.get("usage"))}
-            case "message_stop":
-                self.is_complete = True
-            case "error":
-                raise error_from_http(None, {}, event, provider=self._provider)
-        return []
-
-    def _add_delta(self, block: _Block, delta: Mapping[str, Any]) -> list[Delta]:
-        said = [value for key, value in delta.items() if key != "type"]
-        self.size += sum(len(value) if isinstance(value, str) else len(compact_json(value)) for value in said)
-        return block.add(delta)
-
-    def response(self) -> dict[str, Any]:
-        indexes = sorted(self._blocks)
-        content = [self._blocks[index].whole() for index in indexes]
-        is_cut_short = self._message.get("stop_reason") in WORDS["cut_short"]
-        is_whole = is_cut_short and indexes[-1:] == [self._stopped] and isinstance(content[-1].get("input"), dict)
-        return {**self._message, "content": content} | ({_LAST_IS_WHOLE: True} if is_whole else {})
-
-
-class _Block:
-    """One content block and the pieces of it that have arrived."""
-
-    def __init__(self, opened: dict[str, Any]) -> None:
-        self._opened = opened
-        self._pieces: dict[str, list[str]] = {}
-        self._citations: list[Any] = []
-
-    def add(self, delta: Mapping[str, Any]) -> list[Delta]:
-        kind = delta["type"]
-        if kind == "input_json_delta":
-            self._pieces.setdefault("input", []).append(delta["partial_json"])
-        elif kind == "citations_delta":
-            self._citations.append(delta["citation"])
-        elif kind in _TEXT_DELTAS:
-            return self._add_text(_TEXT_DELTAS[kind], delta)
-        return []
-
-    def whole(self) -> dict[str, Any]:
-        block = dict(self._opened)
-        for key, pieces in self._pieces.items():
-            text = "".join(pieces)
-            block[key] = _input(text, block) if key == "input" else (block.get(key) or "") + text
-        if self._citations:
-            block["citations"] = [*(block.get("citations") or []), *self._citations]
-        return block
-
-    def _add_text(self, key: str, delta: Mapping[str, Any]) -> list[Delta]:
-        text = delta[key]
-        if not isinstance(text, str):
-            raise TypeError(f"expected text, got {text!r:.80}")
-        self._pieces.setdefault(key, []).append(text)
-        if key == "signature" or not text:
-            return []
-        return [Delta("thinking" if key == "thinking" else "text", text)]
-
-
-def _counts(usage: Any) -> dict[str, Any]:
-    """Return the counts that an event has; a later event leaves out, or sends as null, what has not changed."""
-    return {key: count for key, count in usage.items() if count is not None} if isinstance(usage, Mapping) else {}
-
-
-def _input(text: str, block: Mapping[str, Any]) -> Any:
-    """Return a tool's arguments; the plain text when they were cut off (§9.8 turns that into a tool result)."""
-    if not text:
-        return block.get("input") or {}
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
 
 DEFAULT_MAX_TOKENS = 4096
 """The API requires a limit (§7.5). A call raises it to what the model can write, unless the file has one."""
@@ -208,7 +106,7 @@ class AnthropicMessages(WireFormat):
     def read(self, response: Mapping[str, Any]) -> Answer:
         blocks = response["content"]
         text, calls = _text_and_calls(blocks, response.get("id"))
-        is_told = response.get(_LAST_IS_WHOLE) is True
+        is_told = response.get(LAST_IS_WHOLE) is True
         return Answer(
             text=text,
             tool_calls=[asked_call(call) for call in calls],
