@@ -60,7 +60,7 @@ async def test_a_shown_command_counts_for_the_call_that_was_shown(cli: Cli, run_
     denial = shlex.split(pasted)
 
     late = await cli(*shown[1:])  # A repetition succeeds, and changes nothing.
-    assert """an earlier call 'c 1;x', not pay({"amount": 999999}), which waits now,""" in late.stderr
+    assert "Approved an earlier call 'c 1;x'" in late.stderr
     for told in (await cli("status", run_id), await cli("ls", "--waiting"), await cli("show", run_id)):
         lines = told.stdout.splitlines()
         [line] = [each for each in lines if run_id in each and "999999" in each]

@@ -19,6 +19,7 @@ from perdure.testing.recording import recording_of
 from perdure.testing.script import Script
 
 from ..support import foreign_tools
+from ..support.comparison import portable
 from ..support.families import calls, family_script, takes, write_agent
 from ..support.stage import Stage
 from .test_export import conversation, lines_of
@@ -73,7 +74,7 @@ async def test_exported_played_and_forked(stage: Stage, scripted: Scripted, tmp_
         requests = len(model.requests)
         played = RecordedRun(recording_of(lines, "lines"))
         again = await asyncio.to_thread(played)
-        assert again.messages == result.messages
+        assert portable(again.messages) == portable(result.messages)
         assert (await played.on_server(stage.client)).output == "Ships float."
         assert len(model.requests) == requests
 

@@ -69,7 +69,7 @@ FOR_OTHERS |= {"CustomTool.parameters", "CustomTool.recorded", "Agent.instructio
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "TICKETS_KEY", "ORDERS_SECRET", *KEYS.values()):
+    for name in ("OPENAI_API_KEY", "TICKETS_KEY", "ORDERS_SECRET", "WIKI_SECRET", *KEYS.values()):
         monkeypatch.setenv(name, f"the value of {name}")
 
 

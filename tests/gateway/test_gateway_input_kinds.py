@@ -96,6 +96,7 @@ async def test_a_wrong_kind_is_refused_before_a_run_starts(scripted: Scripted, s
         served.asking() as http,
         client_of(served) as client,
     ):
+        before = await served.gateway.list(ANYBODY)
         for given, parts in WRONG:
             refused = await http.post("/runs", json={"agent": "tested", "inputs": given})
             assert refused.status_code == 422, (given, refused.text)
@@ -103,7 +104,7 @@ async def test_a_wrong_kind_is_refused_before_a_run_starts(scripted: Scripted, s
             assert told.is_error
             for text in refused.json()["detail"], text_of(told):
                 assert all(part in text for part in parts), (given, text)
-        assert await served.gateway.list(ANYBODY) == []
+        assert len(await served.gateway.list(ANYBODY)) == len(before)
         for given in RIGHT:
             started = await http.post("/runs", json={"agent": "tested", "inputs": given})
             assert started.status_code == 201, (given, started.text)

@@ -152,6 +152,7 @@ async def test_an_agent_here_is_told_what_was_said_before(stage: Stage, scripted
         assert (await run.result()).output == "Three."
     assert [(each["role"], each["content"]) for each in model.requests[1].body["messages"]] == [
         ("system", "You are clerk."),
+        ("user", "Begin."),
         ("assistant", "Yes."),
         ("user", "How many?"),
         ("user", "Count them."),

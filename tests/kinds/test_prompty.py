@@ -96,7 +96,12 @@ async def test_two_levels_deep(stage: Stage, scripted: Scripted, tmp_path: Path)
     assert asked["chief"]["tools"][0]["function"] == {
         "name": "clerk",
         "description": "Asks a clerk.",
-        "parameters": {"type": "object", "properties": {"topic": {"type": "string"}}, "required": ["topic"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"topic": {"type": "string"}},
+            "required": ["topic"],
+            "additionalProperties": False,
+        },
     }
     assert asked["clerk"]["tools"][0]["function"]["description"] == "Reads a page."
     assert not asked["reader"].get("tools")
@@ -293,7 +298,7 @@ async def test_a_late_agent_counts_with_its_share_of_a_limit(stage: Stage, scrip
         with pytest.raises(LimitExceededError, match="max_total_tokens") as reached:
             await run.result()
     assert reached.value.iterations == 2
-    assert "by called runs that have not told it" in str(reached.value.reason)
+    assert "up to 999696 more that nobody has counted" in str(reached.value.reason)
 
 
 async def test_an_agent_whose_model_is_dead_or_talks_nonsense(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
@@ -322,7 +327,7 @@ async def test_bindings_pass_the_caller_s_inputs_down(stage: Stage, scripted: Sc
     model = scripted(
         family_script(
             {
-                "chief": [asks(call("clerk", topic="x", tenant="wrong")), says("done")],
+                "chief": [asks(call("clerk", **{"topic": "x", "for": "wrong"})), says("done")],
                 "clerk": [asks(call("look", "l", tenant="wrong")), says("looked")],
             }
         )

@@ -141,7 +141,7 @@ async def test_approvals_in_every_history(stage: Stage, scripted: Scripted) -> N
         """Delete."""
         return f"deleted {text}"
 
-    # The same call id in each round, and other rounds between them: every question is a new one.
+    # The model says the same call id in each round, and other rounds are between them: every question is a new one.
     rounds = [[asks(call("delete", "c", text=str(number))), asks(call("shout", "s"))] for number in range(6)]
     model = scripted([*itertools.chain(*rounds), says("done")])
     async with stage.worker([shout, delete]):
@@ -150,12 +150,13 @@ async def test_approvals_in_every_history(stage: Stage, scripted: Scripted) -> N
             if event.type != "permission_requested":
                 continue
             number = int(event.data["arguments"]["text"])
+            [pending] = (await run.status()).pending_approvals
             if number % 3 == 0:
-                await run.approve("c")
+                await run.approve(pending.call_id)
             elif number % 3 == 1:
-                await run.deny("c", "not this one")
+                await run.deny(pending.call_id, "not this one")
             else:
-                await run.approve("c", arguments={"text": "something else"})
+                await run.approve(pending.call_id, arguments={"text": "something else"})
         result = await run.result()
     assert len(await links(stage.client, run.id)) >= 3
     texts = [message.text for message in result.messages if message.role == "tool"]
@@ -179,8 +180,9 @@ async def test_a_decision_that_comes_again_in_a_later_history_counts_once(stage:
                 continue
             for earlier in sent:
                 await earlier.send()
-            assert [pending.digest for pending in (await run.status()).pending_approvals] == [event.data["digest"]]
-            approval = CallApproval(call_id="c", approved=True, id=f"decision {len(sent)}")
+            [pending] = (await run.status()).pending_approvals
+            assert pending.digest == event.data["digest"]
+            approval = CallApproval(call_id=pending.call_id, approved=True, id=f"decision {len(sent)}")
             sent.append(Decision(Chain(stage.client, run.id), approval))
             await sent[-1].send()
         await run.result()

@@ -108,13 +108,16 @@ async def test_ids_that_a_model_uses_again(stage: Stage, scripted: Scripted) -> 
     script = [asks(call("read", "c", text="a")), asks(call("read", "c", text="b")), asks(call("no", "d")), says("done")]
     async with stage.worker({"read": lambda text: text * 100_000}):
         run = await stage.start(scripted_agent(scripted(script), ["read"]))
-        await run.result()
-    assert (await run.tool_result("c")).text == "b" * 100_000
-    assert (await run.tool_result("c", iteration=1)).text == "a" * 100_000
+        result = await run.result()
+    asked = [each["id"] for message in result.messages for each in message.metadata.get("tool_calls", [])]
+    again = asked[1]
+    assert again != "c"
+    assert (await run.tool_result(again)).text == "b" * 100_000
+    assert (await run.tool_result("c")).text == "a" * 100_000
     refused = await run.tool_result("d")
     assert refused.status == "error"
     assert refused.text.startswith("Error: Tool not registered: no")
-    known = r"c \(read, iteration 1\), c \(read, iteration 2\), d \(no, iteration 3\)"
+    known = rf"c \(read, iteration 1\), {again} \(read, iteration 2\), d \(no, iteration 3\)"
     with pytest.raises(UnknownCallError, match=rf"no tool call 'e' has a result in this run: there are {known}"):
         await run.tool_result("e")
     with pytest.raises(UnknownCallError, match="no tool call 'c' in iteration 3 has a result"):

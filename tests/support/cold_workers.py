@@ -21,7 +21,7 @@ from perdure.testing.script import ScriptedRequest
 
 from .agents import scripted_agent
 from .commands import ForkedProcess
-from .comparison import fingerprint, run_in_process
+from .comparison import fingerprint, portable, run_in_process
 from .worker_process import WorkerJob
 from .workers import Nursery
 
@@ -179,5 +179,5 @@ async def check_cold_runs(
         assert len(run.answered) == rounds + 1
         assert run.result is not None
         assert run.expected is not None
-        assert run.result.messages == run.expected.messages
+        assert portable(run.result.messages) == portable(run.expected.messages)
     return massacre

@@ -35,6 +35,14 @@ async def run_in_process(
     return await InProcessRun(agent, messages, model=ask, tools=tools, options=RunOptions(**options)).run()
 
 
+def portable(messages: Sequence[Message]) -> list[Message]:
+    """The messages without the address of the server that a reply came from: each scripted model has its own port."""
+    kept = [message.model_copy(deep=True) for message in messages]
+    for message in kept:
+        message.metadata.get("provider_content", {}).pop("server", None)
+    return kept
+
+
 def without_clock(events: Sequence[RunEvent]) -> list[RunEvent]:
     """The events without their times: where a local activity ends in one workflow task and the workflow hears of it in
     the next one, Temporal's SDK gives a replay the time of the first, and gave the run that of the second."""

@@ -138,9 +138,11 @@ async def test_a_verdict_counts_for_one_call_only(stage: Stage, scripted: Script
         with pytest.raises(ApprovalError):
             await run.approve("call_unheard_of")
         await wait_for(lambda: iteration_is(run, 2))
-        await asked(run)
+        [second] = await asked(run)
+        assert (done, second.call_id != "call_delete") == (["all"], True)
+        await run.approve("call_delete")  # That is the first one still, and changes nothing.
         assert done == ["all"]
-        await run.deny("call_delete", "once is enough")
+        await run.deny(second.call_id, "once is enough")
         assert await last_result(run) == "Tool denied: once is enough"
 
 
@@ -172,7 +174,10 @@ async def test_two_calls_of_one_id_are_asked_for_apart(stage: Stage, scripted: S
         await asked(run)
         await run.approve("same")
         await wait_for(lambda: next_is_asked(run, "b"))
-        await run.deny("same", "no")
+        [second] = await asked(run)
+        with pytest.raises(ApprovalError, match="'same' was approved already, in another way"):
+            await run.deny("same", "no")
+        await run.deny(second.call_id, "no")
         await run.result()
     assert done == ["a"]
 
