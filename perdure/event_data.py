@@ -105,7 +105,7 @@ EventType = Literal[
     "slept",
 ]
 OnStale = Literal["tell", "go_on", "hold", "fail"]
-HoldReason = Literal["rate_limit", "credentials", "server", "tool", "budget", "paused", "stale"]
+HoldReason = Literal["rate_limit", "credentials", "server", "context", "tool", "budget", "paused", "stale"]
 """Why a run is held (`perdure docs holding`)."""
 
 

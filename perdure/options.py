@@ -159,6 +159,7 @@ _MAY_BE_ZERO = frozenset({"retry_base_seconds", "rate_limit_seconds", "cancel_gr
 CHANGED_BY_GO_ON = (
     *("max_iterations", "max_total_tokens", "max_tool_calls", "max_seconds", "max_cost_usd", "warn_cost_usd"),
     *("max_llm_retries", "retry_base_seconds", "rate_limit_seconds", "missing_tool_grace", "on_failure"),
+    *("context_budget", "keep_messages"),
 )
 """What whoever lets a held run go on may change. The workflow alone reads these: workers read what was recorded."""
 

@@ -91,7 +91,7 @@ def _model_failure(error: ModelError) -> ApplicationError:
         so_far=error.so_far,
     )
     # One that may pass, or that the run may get round, is expected: kept out of error logs and failure metrics.
-    is_expected = may_pass(error.kind) or error.kind == "no_tools"
+    is_expected = may_pass(error.kind) or error.kind in ("no_tools", "context_length")
     category = ApplicationErrorCategory.BENIGN if is_expected else ApplicationErrorCategory.UNSPECIFIED
     return ApplicationError(
         bounded_text(error.message), failure, type=activities.MODEL_ERROR, non_retryable=True, category=category

@@ -12,9 +12,10 @@ from ..event_data import HoldReason
 class Aftermath(NamedTuple):
     """What is done, in this order."""
 
-    asked_again: Literal["attempts", "waits", "never"]
+    asked_again: Literal["attempts", "waits", "shortened", "never"]
     """The same model: `attempts`, up to `max_llm_retries` times with growing pauses; `waits`, for as long as
-    `rate_limit_seconds` allow, which costs no attempt (as `attempts` while there are other models).
+    `rate_limit_seconds` allow, which costs no attempt (as `attempts` while there are other models); `shortened`, with a
+    conversation that is cut, once no other model takes the whole one.
     """
     passed_on: bool
     """To the next model of the agent's `fallback`, if it has one."""
@@ -38,7 +39,7 @@ AFTER: Mapping[str, Aftermath] = {
     "permission":       Aftermath("never",     True,      "credentials"),
     "configuration":    Aftermath("never",     True,      "credentials"),
     "refusal":          Aftermath("never",     True,      None),
-    "context_length":   Aftermath("never",     True,      None),
+    "context_length":   Aftermath("shortened", True,      "context"),
     "unsupported":      Aftermath("never",     True,      None),
     "no_tools":         Aftermath("never",     True,      None),
     # A request that one model's API finds wrong is ours to mend; what an API can't be sent is `unsupported`.
@@ -54,5 +55,5 @@ def after(kind: ModelErrorKind | str | None) -> Aftermath:
 
 
 def may_pass(kind: ModelErrorKind) -> bool:
-    """Return whether another attempt may succeed."""
-    return after(kind).asked_again != "never"
+    """Return whether another attempt with the same request may succeed."""
+    return after(kind).asked_again in ("attempts", "waits")

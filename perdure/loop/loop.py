@@ -1,17 +1,22 @@
-"""The loop, in the order that the specification gives an iteration (§13.7), with its compaction (§13.3)."""
+"""The loop, in the order that the specification gives an iteration (§13.7)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from ..conversation import Conversation
-from ..errors import ExecuteError, GuardrailError, LimitExceededError, MaxIterationsError, RunCancelled, RunError
+from ..errors import (
+    ExecuteError,
+    GuardrailError,
+    LimitExceededError,
+    MaxIterationsError,
+    ModelError,
+    RunCancelled,
+    RunError,
+)
 from ..event_data import (
     CancelledData,
-    CompactionCompleteData,
-    CompactionFailedData,
-    CompactionStartData,
     ErrorData,
     EventType,
     FailedData,
@@ -23,37 +28,16 @@ from ..event_data import (
 from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
 from ..tool_calls import ToolSpec
-from ..trimming import TrimPlan, plan_trim, summarize_dropped, summary_message
 from .effects import Cancelled, Effects
 from .limits import no_step_left, partial_text, reached_limit
 from .model_calls import ModelCalls
+from .overflow import ContextWindow
 from .state import LoopState, Outcome, outcome_of, output_error, send_back
 from .tool_round import ToolRound
 from .verdicts import checked_verdict, with_text
 
 UNRAISED = "max_repeated_calls"
 """The limit that is no budget: a model that repeats itself would do so again."""
-
-
-async def compactor_summary(
-    plan: TrimPlan, conversation: Conversation, effects: Effects, emit: Callable[[EventType, LoggedData], None]
-) -> str:
-    """Compactor's summary; "" when it failed or gave none: then the built-in one is used. Raises `Cancelled`."""
-    emit("compaction_start", CompactionStartData())
-    try:
-        summary = await effects.compact(conversation, plan.head, plan.drop)
-    except Cancelled:
-        raise
-    except Exception as error:
-        emit("compaction_failed", CompactionFailedData(message=str(error)))
-        return ""
-    if not summary.strip():
-        emit("compaction_failed", CompactionFailedData(message="the compactor gave an empty summary"))
-        return ""
-    removed = len(plan.dropped_messages(conversation.messages))
-    remaining = len(conversation.messages) - removed + 1
-    emit("compaction_complete", CompactionCompleteData(removed=removed, remaining=remaining))
-    return summary
 
 
 class AgentLoop:
@@ -89,9 +73,11 @@ class AgentLoop:
         self._conversation = conversation
         self._options = options
         self._guarded = guarded
-        self._compacted = compacted
         self._structured = structured
-        self._calls = ModelCalls(effects, conversation, options, self.state, self._emit, models)
+        self._window = ContextWindow(
+            effects, conversation, options, self.state, self._emit, models, compacted=compacted
+        )
+        self._calls = ModelCalls(effects, conversation, options, self.state, self._emit, models, self._make_room)
         self._tools = ToolRound(effects, options, self.state, tools, "tool" in guarded, conversation)
 
     async def run(self) -> Outcome:
@@ -129,7 +115,7 @@ class AgentLoop:
             if reached := await self._final_limit():
                 return await self._stop_at(reached)
             self._drain_steering()  # What came while the run was held.
-            await self._trim_context()
+            await self._window.trim()
             await self._check_input()
             self._check_cancellation()
             try:
@@ -185,21 +171,12 @@ class AgentLoop:
             return False
         return self._effects.is_held_for("budget")
 
-    async def _trim_context(self) -> None:
-        """§13.3"""
-        messages, options = self._conversation.messages, self._options
-        if options.context_budget is None:
-            return
-        sizes, budget = self._conversation.sizes, options.context_budget
-        plan = plan_trim(messages, sizes, budget, keep=options.keep_messages, trim_to=options.trim_to)
-        if plan is None:
-            return
-        summary = ""
-        if self._compacted:
-            summary = await compactor_summary(plan, self._conversation, self._effects, self._emit)
-        built_in = summarize_dropped(plan.dropped_messages(messages))
-        self._conversation.trim(plan.head, plan.drop, summary_message(summary or built_in))
-        self._emit_messages()
+    async def _make_room(self, error: ModelError | None) -> bool:
+        """Cut a conversation that is too long for its model; return whether that may help."""
+        made = await self._window.make_room(error) if error else await self._window.trim()
+        await self._check_input()
+        self._check_cancellation()
+        return made
 
     async def _check_input(self) -> None:
         """§13.4"""
@@ -218,7 +195,9 @@ class AgentLoop:
 
     async def _call_model(self, *, with_tools: bool = True) -> ModelReply:
         """§9.10"""
-        return await self._calls.make(with_tools=with_tools)
+        reply = await self._calls.make(with_tools=with_tools)
+        self._window.suggest(reply)
+        return reply
 
     async def _check_output(self, reply: ModelReply) -> ModelReply:
         """§13.4"""
@@ -274,7 +253,7 @@ class AgentLoop:
 
     async def _final_answer(self) -> Outcome:
         """Call the model once more, without tools."""
-        await self._trim_context()
+        await self._window.trim()
         await self._check_input()
         self._check_cancellation()
         try:

@@ -25,6 +25,7 @@ from ..text import duration_text
 from .effects import Calling, Cancelled, Effects, Slept
 from .failed_calls import after
 from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
+from .overflow import CUT_AS_FAR, CUTS
 from .state import LoopState, usage_data
 
 Emit = Callable[[EventType, LoggedData], None]
@@ -54,14 +55,19 @@ class ModelCalls:
         options: RunOptions,
         state: LoopState,
         emit: Emit,
-        models: Sequence[str] = (),
+        models: Sequence[str],
+        make_room: Callable[[ModelError | None], Awaitable[bool]],
     ) -> None:
+        """`make_room` cuts the conversation, for a model that has refused it if any; returns whether that may help."""
         self._effects = effects
         self._conversation = conversation
         self._options = options
         self._state = state
         self._emit = emit
         self._models = models or ("",)
+        self._make_room = make_room
+        self._too_long: list[tuple[int, ModelError]] = []
+        """Which models have found the conversation too long that is sent now."""
 
     async def make(self, *, with_tools: bool) -> ModelReply:
         """Return the model's reply to the conversation. Raises what `call_with_retry` raises."""
@@ -89,17 +95,40 @@ class ModelCalls:
         """Reply of a call that is made again each time that the run was held for its failure, and goes on."""
         while True:
             try:
-                return await self._call_until_answered(with_tools)
+                return await self._call_shortened(with_tools)
             except ExecuteError as error:
                 reason = after(error.reason).held_for
                 if reason is None or not self._effects.is_held_for(reason):
                     raise
                 await self._effects.hold(error, reason)
+                self._state.fallback = 0
+                if reason == "context":
+                    await self._make_room(None)  # To what the options say by now.
             except LimitExceededError as limit:
                 if self._options.on_limit != "raise" or not self._effects.is_held_for("budget"):
                     raise
                 await self._effects.hold(limit, "budget")
-            self._state.fallback = 0
+                self._state.fallback = 0
+
+    async def _call_shortened(self, with_tools: bool) -> ModelReply:
+        """Reply to the conversation, or to what is left of it after cuts: the models take no more, and have all failed.
+
+        The first one that finds it too long is asked again.
+        """
+        for _ in range(CUTS):
+            self._too_long.clear()
+            try:
+                return await self._call_until_answered(with_tools)
+            except ExecuteError as error:
+                if not self._too_long:
+                    raise
+                last = error
+            self._state.fallback, refusal = self._too_long[0]
+            if not await self._make_room(refusal):
+                break
+        raise ExecuteError(
+            f"{last}{CUT_AS_FAR.format(self._options.keep_messages)}", reason="context_length"
+        ) from refusal
 
     async def _call_until_answered(self, with_tools: bool) -> ModelReply:
         """Reply of the model that the run calls, or of the first one after it that does not fail for good.
@@ -119,6 +148,8 @@ class ModelCalls:
                     has_others=bool(others),
                 )
             except ExecuteError as error:
+                if error.reason == "context_length" and isinstance(error.__cause__, ModelError):
+                    self._too_long.append((self._state.fallback, error.__cause__))
                 if not others or not after(error.reason).passed_on:
                     raise _combined_error(error, failures) from error.__cause__
                 failures.append(f"{self._models[self._state.fallback]}: {error}")
@@ -294,14 +325,14 @@ class Retries:
         Raises `ExecuteError` when there is no next attempt.
         """
         asked_again = after(error.kind).asked_again
-        if asked_again == "never":
+        if asked_again in ("never", "shortened"):
             is_native = self._options.tool_protocol == "native"
             advice = NO_TOOLS_ADVICE if error.kind == "no_tools" and is_native else ""
             raise ExecuteError(f"LLM call failed: {error.account}{advice}", reason=error.kind) from error
         asked = error.retry_after
         is_long = asked is not None and asked > MAX_WAIT_SECONDS
         if not self._has_others and (asked_again == "waits" or (is_long and self._may_wait(asked or 0.0))):
-            return self._rate_limit_wait(error)
+            return self._free_wait(error)
         attempts = self._options.max_llm_retries
         if self._attempt >= attempts or (self._has_others and is_long):
             retries = self._attempt - 1
@@ -312,7 +343,8 @@ class Retries:
         self._attempt += 1
         return delay, f"LLM call failed, retrying (attempt {self._attempt}/{attempts})..."
 
-    def _rate_limit_wait(self, error: ModelError) -> tuple[float, str]:
+    def _free_wait(self, error: ModelError) -> tuple[float, str]:
+        """Wait for a limit, or for a server that says when, which costs no attempt."""
         self._limited += 1
         delay = self._backoff(self._limited) if error.retry_after is None else error.retry_after
         if not self._may_wait(delay):

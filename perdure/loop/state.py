@@ -76,6 +76,9 @@ class LoopState:
     """There: how many of `iterations` were such calls, and called no tool."""
     fallback: int = 0
     """Which model of the agent's `fallback` the run calls now, from 1; 0 for its own."""
+    learned_budgets: dict[str, int] = field(default_factory=dict)
+    """How many characters models take that have refused the conversation as too long, by `PROVIDER/ID`."""
+    budget_suggested: bool = False
     held_seconds: float = 0.0
     """How long the run was held, which does not count for `max_seconds`."""
     slept_seconds: float = 0.0

@@ -12,7 +12,7 @@ from perdure.testing import asks, says
 from ..support.loop_stage import Stage, fails
 
 PASSING = ["overloaded", "timeout", "connection", "server"]
-LASTING = ["authentication", "permission", "bad_request", "not_found", "quota_exhausted", "context_length", "refusal"]
+LASTING = ["authentication", "permission", "bad_request", "not_found", "quota_exhausted", "refusal"]
 
 
 @pytest.mark.parametrize("kind", PASSING)

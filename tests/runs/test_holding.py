@@ -16,7 +16,7 @@ from perdure.protocol.features import HOLD
 from perdure.protocol.names import GO_ON
 from perdure.protocol.outcome import Held
 from perdure.protocol.search_attributes import STATUS
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import clear_tools, tool
 
@@ -92,6 +92,24 @@ async def test_a_budget_is_raised(stage: Stage, scripted: Scripted) -> None:
             await run.go_on()
     assert refused.value.kind == "ended"
     assert [message.text for message in model.requests[-1].messages if message.role == "user"][-1] == "be quick"
+
+
+@pytest.mark.parametrize("way", ["keep_messages", "model"])
+async def test_a_conversation_that_can_not_be_cut_further(stage: Stage, scripted: Scripted, way: str) -> None:
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        results = [message for message in request.messages if message.role == "tool"]
+        if len(results) > 1 and request.body["model"] == "scripted":
+            return ScriptedReply(status=400, error={"error": {"message": "Input is too long for requested model."}})
+        return says("done") if "c2" in str(request.body) else asks(call("look", f"c{len(results) + 1}"))
+
+    model = scripted(script)
+    async with stage.worker({"look": Diary().look}):
+        run = await stage.start(scripted_agent(model, ["look"]), on_failure="hold", keep_messages=5)
+        [why] = await held(run)
+        assert (why.reason, why.kind) == ("context", "execute")
+        assert "its last 5 messages are always sent" in why.why
+        await run.go_on(**({"model": "large"} if way == "model" else {"options": {"keep_messages": 2}}))
+        assert (await run.result()).output == "done"
 
 
 async def test_only_the_call_whose_tool_is_missing_waits_for_it(stage: Stage, scripted: Scripted) -> None:
