@@ -9,11 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from ..agents import Agent
+from ..context_windows import CHARS_PER_TOKEN, window_of
 from ..declared_tools import ApprovalPolicy
 from ..errors import LoadError
 from ..model_choice import model_choice
 from ..prompty.check.check import Problem, check
 from ..prompty.load import lock_beside
+from ..settings.agent_file import options_for
 from . import shared_options as options
 from .agent_file import load_agent, require_file, tell
 from .console import answer, say
@@ -61,6 +64,8 @@ def validate(
         answer({"problems": [_as_dict(problem) for problem in problems], "request": request, "tools": specs})
     else:
         _print(agent_file, problems, request, specs)
+        if not has_error and (suggested := _suggested_budget(load_agent(agent_file, choice))):
+            say(suggested)
     if has_error:
         raise typer.Exit(FAILED)
 
@@ -72,6 +77,18 @@ def _lock_problems(agent_file: Path) -> list[Problem]:
     except LoadError as error:
         return [Problem(line=None, field="", message=str(error), severity="error")]
     return []
+
+
+def _suggested_budget(agent: Agent) -> str:
+    """Return which `contextBudget` suits an agent with tools that has none; "" where that is not known."""
+    id = agent.model.id if agent.model else None
+    window = window_of(id) if id and agent.tools else None
+    if window is None or options_for(agent).context_budget:
+        return ""
+    return (
+        f"{id} takes about {window:,} tokens: contextBudget: {window * CHARS_PER_TOKEN} in metadata.perdure trims a "
+        "conversation before it is too long"
+    )
 
 
 def _print(
