@@ -400,7 +400,9 @@ async def final_answer(scene: Scene) -> RunHandle:
 async def missing_tool(scene: Scene) -> RunHandle:
     with ScriptedModel([]) as model:
         async with scene.stage.worker():
-            run = await scene.stage.start(scripted_agent(model, ["unheard_of"]), id=scene.stage.task_queue)
+            run = await scene.stage.start(
+                scripted_agent(model, ["unheard_of"]), id=scene.stage.task_queue, missing_tool_grace=0
+            )
             await end_of(run)
             return run
 
