@@ -104,6 +104,7 @@ EventType = Literal[
     "went_on",
     "slept",
 ]
+NotWhole = Literal["cut_short", "paused"]
 OnStale = Literal["tell", "go_on", "hold", "fail"]
 HoldReason = Literal["rate_limit", "credentials", "server", "context", "tool", "budget", "paused", "stale"]
 """Why a run is held (`perdure docs holding`)."""
@@ -275,7 +276,7 @@ class AnsweredData(TypedDict, total=False):
     """How many attempts were lost together with their workers, after they had asked the model."""
     text: str
     """With `stream=True`: what the model has said before the tools that it asks for (§9.3)."""
-    ended: Literal["cut_short", "paused"]  # Absent for a reply that is whole.
+    ended: NotWhole  # Absent for a reply that is whole.
 
 
 class LlmCompleteData(AnsweredData):

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ..agents import Agent
+from ..context_windows import CHARS_PER_TOKEN, window_of
 from ..declared_tools import ApprovalPolicy
 from ..errors import LoadError
-from ..loop.overflow import CHARS_PER_TOKEN, window_of
 from ..model_choice import model_choice
 from ..prompty.check.check import Problem, check
 from ..prompty.load import lock_beside

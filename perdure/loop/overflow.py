@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
+from ..context_windows import window_of
 from ..conversation import Conversation
 from ..errors import ModelError
 from ..event_data import (
@@ -33,25 +33,6 @@ CUT_AS_FAR = (
     ". The conversation can't be cut further: its system messages and its last {} messages are always sent. Let tools "
     "return less, or use a model that takes more"
 )
-
-_FAMILIES = (
-    (1_000_000, r"gpt-4\.1|gemini-[123]|llama-4|gpt-5\.[4-9]|minimax-(m1|text)"),
-    (400_000, r"gpt-5"),
-    (256_000, r"grok-4|kimi-k2|qwen3-(max|coder)|codestral"),
-    (200_000, r"claude|o[134](-|$)|minimax|glm-(4\.[6-9]|5)"),
-    (128_000, r"gpt-4o|gpt-4-turbo|gpt-oss|deepseek|mistral-(large|medium|small)|llama-?3\.[123]|command-(r|a)|glm-4"),
-    (16_000, r"gpt-3\.5"),
-    (8_000, r"gpt-4$|gpt-4-0"),
-)
-"""From what the vendors say of them (July 2026); the first that fits counts. Some servers take less."""
-_WINDOWS = [(tokens, re.compile(rf"(?:^|[/.:])(?:{pattern})", re.IGNORECASE)) for tokens, pattern in _FAMILIES]
-CHARS_PER_TOKEN = 3
-"""Of a conversation in English, with room for tools and the answer."""
-
-
-def window_of(model: str) -> int | None:
-    """Return about how many tokens a model takes, by its id; None where that is not known."""
-    return next((tokens for tokens, family in _WINDOWS if family.search(model)), None)
 
 
 class ContextWindow:

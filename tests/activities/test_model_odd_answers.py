@@ -156,7 +156,7 @@ async def test_deltas_whose_text_is_none(stage: Stage, wild: RecordedServer, api
         with pytest.raises(ExecuteError, match="Unexpected response format") as caught:
             await run.result()
     assert caught.value.reason == "invalid_response"
-    assert len(wild.received) == 1
+    assert len(wild.received) == 3, "a broken answer is asked for again, as often as docs/providers.md says"
 
 
 async def test_an_odd_usage_costs_no_answer(stage: Stage, wild: RecordedServer) -> None:

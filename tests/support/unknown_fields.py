@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 UNKNOWN = {"since": "9.0"}
-CLOSED = ("usage", "hooks")
-"""What can't have such a field: usage is added up, hooks are a map of names."""
+CLOSED = ("usage", "hooks", "learned_budgets")
+"""What can't have such a field: usage is added up, the others are maps of names."""
 
 
 def with_unknown_fields(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.loop.overflow import window_of
+from perdure.context_windows import window_of
 
 
 @pytest.mark.parametrize(
