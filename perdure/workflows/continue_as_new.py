@@ -69,7 +69,7 @@ class ContinueAsNew:
             return True
         if self._is_upgrade():
             return True
-        return self.state.approvals.are_many and workflow.patched("many-updates")
+        return self.state.approvals.are_many
 
     def _is_upgrade(self) -> bool:
         """Return whether the run moves to another version; each link makes one iteration at least."""

@@ -20,15 +20,12 @@ AMORTIZED = 4
 """A history of small events grows by this many times what the next one would begin with."""
 
 
-UPGRADES = "upgrade-to-the-current-version"
-
-
 def is_behind() -> bool:
     """Return whether a workflow that is pinned to a version of its workers' deployment is to go on in another one.
 
     That is the deployment's current version; known from the first task after the change of it.
     """
-    return workflow.info().is_target_worker_deployment_version_changed() and workflow.patched(UPGRADES)
+    return workflow.info().is_target_worker_deployment_version_changed()
 
 
 def go_on_in_new_link(input: Any) -> NoReturn:
