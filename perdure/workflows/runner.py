@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import groupby
 
@@ -17,6 +18,7 @@ from .agent_run import AgentRun
 from .session.session import Session
 
 _log = get_logger("perdure.runs")
+DONE_FIRST = ("notify_has_patch", "update_random_seed")
 WORKER_FAILED = "a local activity was not executed, because its worker has failed: another worker goes on with the run"
 
 
@@ -45,20 +47,28 @@ class _OwnInstance(_WorkflowInstanceImpl):
 
     def _activate_in_order(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Do the jobs one kind after the other, each as if it had come alone."""
-        whole: WorkflowActivationCompletion | None = None
-        for _, jobs in groupby(sorted(act.jobs, key=_place), key=_place):
+        whole = WorkflowActivationCompletion(run_id=act.run_id)
+        for jobs in parts_of(act.jobs):
             part = WorkflowActivation()
             part.CopyFrom(act)
             del part.jobs[:]
             part.jobs.extend(jobs)
             done = super().activate(part)
-            if whole is None or done.HasField("failed"):
-                whole = done
-            else:
-                whole.successful.MergeFrom(done.successful)
             if done.HasField("failed"):
-                break
-        return whole or super().activate(act)
+                return done
+            whole.MergeFrom(done)
+        return whole
+
+
+def parts_of(jobs: Collection[WorkflowActivationJob]) -> list[list[WorkflowActivationJob]]:
+    """Return the jobs of an activation in the parts in which they are done; one part at least.
+
+    What the SDK does before all others, such as to hear which patches the history has, is done before the first.
+    """
+    first = [job for job in jobs if job.WhichOneof("variant") in DONE_FIRST]
+    others = [job for job in jobs if job.WhichOneof("variant") not in DONE_FIRST]
+    parts = [list(each) for _, each in groupby(sorted(others, key=_place), key=_place)] or [[]]
+    return [[*first, *parts[0]], *parts[1:]]
 
 
 def _place(job: WorkflowActivationJob) -> int:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from temporalio import activity, workflow
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob
 from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from perdure.worker import PerdurePlugin
-from perdure.workflows.runner import OwnWorkflowRunner
+from perdure.workflows.runner import OwnWorkflowRunner, parts_of
 
 SOON = timedelta(seconds=20)
 UPDATES = (
@@ -86,3 +88,30 @@ async def test_a_decision_in_the_task_that_brings_a_result(client: Client, task_
     plain = Replayer(workflows=[Decides], unsandboxed_workflow_runner=UnsandboxedWorkflowRunner())
     result = await plain.replay_workflow(history, raise_on_replay_failure=False)
     assert "Nondeterminism" in str(result.replay_failure)  # the SDK's own order, without which this shows nothing
+
+
+def _job(kind: str) -> WorkflowActivationJob:
+    job = WorkflowActivationJob()
+    if kind == "local":
+        job.resolve_activity.is_local = True
+    else:
+        getattr(job, kind).SetInParent()
+    return job
+
+
+@pytest.mark.parametrize(
+    ("come", "parts"),
+    [
+        ([], [[]]),
+        (["notify_has_patch"], [["notify_has_patch"]]),
+        (["local", "notify_has_patch"], [["notify_has_patch", "resolve_activity"]]),
+        (["initialize_workflow", "notify_has_patch"], [["notify_has_patch", "initialize_workflow"]]),
+        (
+            ["do_update", "signal_workflow", "resolve_activity", "local", "notify_has_patch"],
+            [["notify_has_patch", "resolve_activity"], ["signal_workflow", "resolve_activity"], ["do_update"]],
+        ),
+        (["query_workflow", "do_update"], [["do_update"], ["query_workflow"]]),
+    ],
+)
+def test_patches_are_known_before_anything_is_done(come: list[str], parts: list[list[str]]) -> None:
+    assert [[job.WhichOneof("variant") for job in part] for part in parts_of([_job(kind) for kind in come])] == parts
