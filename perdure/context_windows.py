@@ -13,7 +13,7 @@ _FAMILIES = (
     (16_000, r"gpt-3\.5"),
     (8_000, r"gpt-4$|gpt-4-0"),
 )
-"""From what the vendors say of them (July 2026); the first that fits counts. Some servers take less."""
+"""As the vendors state them (July 2026). The first pattern that matches counts. Some servers take fewer tokens."""
 _WINDOWS = [(tokens, re.compile(rf"(?:^|[/.:])(?:{pattern})", re.IGNORECASE)) for tokens, pattern in _FAMILIES]
 CHARS_PER_TOKEN = 3
 """Of a conversation in English, with room for tools and the answer."""
