@@ -65,11 +65,8 @@ class ContinueAsNew:
             go_on_in_new_link(next_input)
 
     def _is_time(self) -> bool:
-        if self.history.suggests_continuing(self.state.conversation.recorded_bytes):
-            return True
-        if self._is_upgrade():
-            return True
-        return self.state.approvals.are_many
+        suggested = self.history.suggests_continuing(self.state.conversation.recorded_bytes)
+        return suggested or self._is_upgrade() or self.state.approvals.are_many
 
     def _is_upgrade(self) -> bool:
         """Return whether the run moves to another version; each link makes one iteration at least."""

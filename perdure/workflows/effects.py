@@ -97,12 +97,6 @@ def _summary(input: activities.JudgeInput, label: str) -> str:
 
 Result = TypeVar("Result")
 Offer = activities.Offer | None
-LOST_CALLS_GO_ON = "lost-model-calls-go-on"
-"""The patch since which a model call is begun anew, as often as it takes, when all its attempts were lost."""
-
-
-RESPONSES_END = "background-responses-end"
-"""The patch since which a cancelled run ends the response that a provider makes for it."""
 
 
 class TemporalEffects:
@@ -179,7 +173,7 @@ class TemporalEffects:
                 if unbegun := unbegun_attempt(error):
                     await until_it_may_begin(self._state, unbegun)
                     continue
-                if not worker_was_lost(error) or not workflow.patched(LOST_CALLS_GO_ON):
+                if not worker_was_lost(error):
                     raise
                 workers_were_lost(error)
             deadline = self._state.deadline
@@ -243,7 +237,7 @@ class TemporalEffects:
     async def _end_response(self, fallback: int) -> None:
         """Have the provider end what it makes in the background, now that the run is cancelled: nobody else may."""
         model = self._state.input.agent.with_fallback(fallback).model
-        if not may_run_in_background(model) or not workflow.patched(RESPONSES_END):
+        if not may_run_in_background(model):
             return
         try:
             await workflow.execute_activity(

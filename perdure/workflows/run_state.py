@@ -41,12 +41,6 @@ from .waiting import now, wait_until
 MAX_UPDATES = 1_000
 """After so many decisions, a run goes on in a new link as soon as it can."""
 
-PERSONS_NOT_IN_VAIN = "persons-decide-not-in-vain"
-"""The patch since which a run that waits for a person, or goes on after one, does not fail for want of a tool."""
-
-RATE_OF_OTHER_MODEL = "rate-of-the-other-model"
-"""The patch since which a run that goes on with another model no longer takes permits of its first one's rate."""
-
 ShownStatus = Literal["running", "waiting", "held", "done", "failed", "cancelled"]
 End = TypeVar("End", ToolResult, ChildEnd)
 
@@ -267,7 +261,7 @@ class RunState:
         if (self.options.on_failure or self.inventory.on_failure) == "hold":
             return True
         is_decided = self.approvals.pending_approvals or self.person_decided == self.loop.iteration > 0
-        return reason == "tool" and bool(is_decided) and workflow.patched(PERSONS_NOT_IN_VAIN)
+        return reason == "tool" and bool(is_decided)
 
     async def hold(self, error: RunError, reason: HoldReason) -> None:
         """Wait until somebody lets the run go on, which would have failed with the error. Raises `Cancelled`."""
@@ -289,8 +283,7 @@ class RunState:
             self.other_model, self.loop.fallback = agent.models[0], 0
             self.models[0] = agent.models[0].name
             paced = paced_with(self.inventory.paced, agent.models[0])
-            if paced != self.inventory.paced and workflow.patched(RATE_OF_OTHER_MODEL):
-                self.inventory = self.inventory.model_copy(update={"paced": paced})
+            self.inventory = self.inventory.model_copy(update={"paced": paced})
         model = self.models[0] if go_on.model else None
         self.emit("went_on", WentOnData(by=go_on.by, options=go_on.options, model=model))
         is_let_go_on(go_on)

@@ -36,8 +36,6 @@ from .waiting import give_up, now, wait_until, wait_until_done
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before an execution that has failed is repeated; the pause doubles each time."""
-UNKNOWN_IS_FINAL = "unknown-outcome-is-final"
-"""The patch since which no execution of unknown outcome is repeated that is not idempotent."""
 NEVER_REPEATED = ("invalid_arguments", "configuration", "input_required", "auth_required")
 """What would fail again in the same way, or waits for an answer."""
 
@@ -82,7 +80,7 @@ class ToolRuns:
         """Result of the first execution that does not fail, or of the last one that `ToolSpec.retries` allows."""
         for earlier in range(spec.retries):
             result = await self._execute(request, spec, earlier)
-            if self._state.cancelled or not _is_repeated(result, spec):
+            if self._state.cancelled or not may_be_repeated(result, spec):
                 return result
             pause, why = min(FIRST_PAUSE * 2.0**earlier, LONGEST_PAUSE), f"{request.name} is executed again"
             self._state.ready_at = now() + pause
@@ -205,21 +203,10 @@ def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
     Not after a mistake of the model's. A tool that is not idempotent is repeated only where it has certainly not taken
     effect, as its code or its kind has said.
     """
-    return _was_repeated_once(result, spec) and (spec.idempotent or not result.outcome_unknown)
-
-
-def _was_repeated_once(result: ToolResult, spec: ToolSpec) -> bool:
-    """Return the same for results that do not say whether their outcome is known, such as those of older workers."""
     if result.status not in ("error", "timeout") or result.error_kind in NEVER_REPEATED:
         return False
-    return spec.idempotent or (result.status == "error" and result.error_kind != activities.WORKER_LOST)
-
-
-def _is_repeated(result: ToolResult, spec: ToolSpec) -> bool:
-    """Return whether this run repeats it: one that has done so before, as its history says, goes on as it has begun."""
-    if may_be_repeated(result, spec):
-        return True
-    return _was_repeated_once(result, spec) and not workflow.patched(UNKNOWN_IS_FINAL)
+    is_known = result.error_kind != activities.WORKER_LOST and not result.outcome_unknown
+    return spec.idempotent or (result.status == "error" and is_known)
 
 
 def _result_type(spec: ToolSpec) -> type[ToolResult]:

@@ -54,7 +54,7 @@ class HandOver:
         `by_result` says whether there will be a result, or the details of a failure.
         """
         self._begin()
-        if self._state.loop.refused and workflow.patched("refused-stays-out"):
+        if self._state.loop.refused:
             self.refused = range(*self._state.loop.refused)
         self._read_late(self._conversation)
         added = self._addition()

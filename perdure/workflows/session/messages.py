@@ -188,7 +188,7 @@ class Desk:
             raise not_taken("too_large", f"a run with this message would take {size:,} bytes: send less")
         size += sum(map(uncompressed_bytes, self.queued))
         # Those that have come together were each looked at as if it were the only one.
-        if size > CERTAIN_BYTES - MARGIN_BYTES and workflow.patched("bounded-queue"):
+        if size > CERTAIN_BYTES - MARGIN_BYTES:
             raise not_taken("busy", f"{len(self.queued)} messages wait already: wait for the end of a run")
         self.queued.append(waiting)
         place = len(self.queued)
