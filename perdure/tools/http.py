@@ -64,6 +64,8 @@ class Fault(NamedTuple):
     """Whether the same request may succeed a little later."""
     is_session_over: bool = False
     """Whether the server has forgotten the session of the request."""
+    status: int = 0
+    """The HTTP status by which the server has refused the request."""
 
 
 class HttpFailure(Exception):

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Iterator
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from threading import Lock
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import mcp
+from httpx2 import HTTPStatusError
 from mcp import types
+from mcp.client._transport import TransportStreams
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from ..._version import __version__
@@ -18,15 +24,18 @@ from ...redaction import get_logger
 from ...text import count_of, one_line
 from .declaration import MAX_MESSAGE_BYTES, Server
 from .http import HostClient, fault_of, forgets_session
-from .progress import with_few_reports
+from .progress import SessionStreams, session_streams, with_few_reports
 from .stdio import ProgramFiles, ServerProcess
 
 CLOSE_SECONDS = 4.5
 PROBE_SECONDS = 5.0
 """How long a server may take to say whether it still knows a session."""
+_NO_TRANSPORTS = frozenset({401, 403, 407, 408, 429})
+"""Statuses by which a server refuses a caller, whatever transport it speaks."""
 for _name in ("client.streamable_http", "client.session", "client.client", "shared.jsonrpc_dispatcher"):
     get_logger(f"mcp.{_name}")  # Their lines have no secrets from now on.
 get_logger("httpx2")
+logging.getLogger("mcp.client.sse").setLevel(logging.CRITICAL)  # It logs what breaks, which is told here.
 
 
 class NotConnected(Exception):
@@ -49,6 +58,8 @@ class McpConnection:
         self._process: ServerProcess | None = None
         self._program = ProgramFiles(server)
         self._error: BaseException | None = None
+        self._refusal = ""
+        """Why the server does not speak streamable HTTP, as far as that is known."""
         self._users = 0
         self._is_retired = False
         self._used_at = self._loop.time()
@@ -89,7 +100,7 @@ class McpConnection:
         done, _ = await asyncio.wait([self._opened], timeout=seconds)
         if not done:
             self.close()
-            report = self._process.report if self._process else ""
+            report = self._process.report if self._process else self._refusal
             raise NotConnected(f"it does not answer within {count_of(seconds, 'second')}{report and f'; {report}'}")
         return self._opened.result()
 
@@ -121,16 +132,22 @@ class McpConnection:
 
     async def _own(self) -> None:
         try:
-            if self._server.command:
-                await self._serve(self._process_client("auto"))
-                if not self._opened.done() and not self._ending.is_set():
-                    # An old server may end when it is asked for its version.
-                    await self._serve(self._process_client("legacy"))
-            else:
-                await self._serve(self._host_client())
+            for client in self._ways():
+                await self._serve(client())
+                if self._opened.done() or self._ending.is_set():
+                    break
         finally:
             self._ending.set()
             self._fail(self._error or NotConnected("the connection was closed"))
+
+    def _ways(self) -> Iterator[Callable[[], AbstractAsyncContextManager[mcp.Client]]]:
+        if self._server.command:
+            yield partial(self._process_client, "auto")
+            yield partial(self._process_client, "legacy")  # An old server may end when it is asked for its version.
+        else:
+            yield self._host_client
+            self._refusal = self._why(self._error) if self._error else ""
+            yield self._old_host_client
 
     async def _serve(self, connected: AbstractAsyncContextManager[mcp.Client]) -> None:
         """Connect, and stay until the end. Raises nothing; what failed is kept."""
@@ -145,15 +162,21 @@ class McpConnection:
         except BaseException as error:
             # Also CancelledError: that is how a connection that breaks reaches its task.
             self._error = error
-            if isinstance(error, asyncio.CancelledError) or not (self._process and self._process.is_over):
+            if isinstance(error, asyncio.CancelledError) or not self._may_be_older(error):
                 self._fail(error)
+
+    def _may_be_older(self, error: BaseException) -> bool:
+        """Return whether a server that does not connect may be one that speaks only an older form."""
+        if self._process is not None or self._refusal:
+            return self._process is not None and self._process.is_over
+        cause = _cause(error)
+        fault = fault_of(cause) if isinstance(cause, mcp.MCPError) else None
+        return fault is not None and 400 <= fault.status < 500 and fault.status not in _NO_TRANSPORTS
 
     @asynccontextmanager
     async def _process_client(self, mode: str) -> AsyncIterator[mcp.Client]:
         self._process = ServerProcess(self._server, self._title, self._hear_end)
-        async with mcp.Client(
-            with_few_reports(self._process.streams()), mode=mode, client_info=_info(), cache=None
-        ) as client:
+        async with self._client(self._process.streams(), mode) as client:
             yield client
 
     @asynccontextmanager
@@ -162,8 +185,28 @@ class McpConnection:
             transport = streamable_http_client(
                 self._server.endpoint, http_client=http, max_sse_event_size=MAX_MESSAGE_BYTES
             )
-            async with mcp.Client(with_few_reports(transport), client_info=_info(), cache=None) as client:
+            async with self._client(transport, "auto") as client:
                 yield client
+
+    @asynccontextmanager
+    async def _old_host_client(self) -> AsyncIterator[mcp.Client]:
+        streams = session_streams()
+
+        def connect(headers: Any = None, timeout: Any = None, auth: Any = None) -> HostClient:
+            return HostClient(self._server, streams[0])
+
+        transport = sse_client(self._server.endpoint, httpx_client_factory=connect)
+        async with self._client(transport, "legacy", streams) as client:
+            yield client
+
+    def _client(
+        self,
+        transport: AbstractAsyncContextManager[TransportStreams],
+        mode: str,
+        streams: SessionStreams | None = None,
+    ) -> mcp.Client:
+        few = with_few_reports(transport, *(streams or session_streams()), self._hear_end)
+        return mcp.Client(few, mode=mode, client_info=_info(), cache=None)
 
     def _hear_end(self) -> None:
         if self._opened.done():
@@ -185,8 +228,14 @@ class McpConnection:
             self._opened.exception()  # It is no mistake if nobody waits any more.
 
     def _why(self, error: BaseException) -> str:
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
+        error = _cause(error)
+        if self._refusal:
+            said = (
+                f"HTTP {error.response.status_code}"
+                if isinstance(error, HTTPStatusError)
+                else one_line(str(error), 200)
+            )
+            return f"{self._refusal}; nor does it speak the older transport, HTTP+SSE: {said}"
         if self._process is not None and self._process.report:
             return self._process.report
         if isinstance(error, mcp.MCPError):
@@ -195,6 +244,12 @@ class McpConnection:
         if isinstance(error, OSError):
             return f"it can't be started: {error}"
         return one_line(f"{type(error).__name__}: {error}", 500)
+
+
+def _cause(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _info() -> types.Implementation:

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx2
 from mcp import MCPError, types
+from mcp.shared.message import SessionMessage
 from pydantic_core import from_json
 
 from ...text import UTF_8, one_line
@@ -23,6 +24,7 @@ from ...worker_limits import authorities_now
 from ..http import CONNECT_SECONDS, Fault, read_body, reason_of, was_refused
 from .declaration import MAX_MESSAGE_BYTES, Server
 from .oauth import OAuthProblem, OAuthTokens
+from .progress import UNTIL_THE_END, Incoming
 
 NOTICE_SECONDS = 2.0
 """How long a server may take to accept a notification: others wait behind it."""
@@ -56,9 +58,13 @@ def forgets_session(error: types.ErrorData) -> bool:
 
 
 class HostClient(httpx2.AsyncClient):
-    """An HTTP client that never raises for a request that fails: the SDK finds an answer with an error."""
+    """An HTTP client that never raises for a request that fails: the SDK finds an answer with an error.
 
-    def __init__(self, server: Server) -> None:
+    With `answers`, it is for the older transport, whose answers come elsewhere: refusals are put there, too.
+    """
+
+    def __init__(self, server: Server, answers: Incoming | None = None) -> None:
+        self._answers = answers
         timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
         headers = {**dict(server.headers), "accept-encoding": "identity"}
         super().__init__(
@@ -71,6 +77,16 @@ class HostClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; an answer with a JSON-RPC error instead of one that can't be used."""
+        response = await self._response(request, **options)
+        if self._answers is None or request.method != "POST" or response.has_redirect_location:
+            return response
+        if response.status_code >= 400 and _request_id(request) is not None:
+            refusal = types.jsonrpc_message_adapter.validate_json(response.content, by_name=False)
+            with UNTIL_THE_END:
+                await self._answers.send(SessionMessage(refusal))
+        return httpx2.Response(202, request=request)
+
+    async def _response(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         await request.aread()  # A redirected request has to be read once more.
         try:
             async with asyncio.timeout(None if _may_take_long(request) else NOTICE_SECONDS):
@@ -90,6 +106,9 @@ class HostClient(httpx2.AsyncClient):
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if request.method != "POST" or response.has_redirect_location or response.status_code == 202:
             return response
+        if self._answers is not None and response.is_success:
+            await response.aclose()
+            return httpx2.Response(202, request=request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             return _fault_response(request, Fault("its answer is compressed, though that was declined"))
@@ -113,7 +132,7 @@ class HostClient(httpx2.AsyncClient):
     def _refusal_response(self, request: httpx2.Request, response: httpx2.Response, content: bytes) -> httpx2.Response:
         status = response.status_code
         error = _error_in(content)
-        if _SESSION in request.headers and _forgets(status, error, content):
+        if (_SESSION in request.headers or self._answers is not None) and _forgets(status, error, content):
             return _fault_response(request, SESSION_OVER)
         if error is not None:
             return _with_content(response, content)
@@ -123,7 +142,9 @@ class HostClient(httpx2.AsyncClient):
             text += " (check connection.apiKey or options.headers, and the variables that they refer to)"
         elif said := _excerpt(content):
             text += f": {said}"
-        return _fault_response(request, Fault(text, not was_refused(status, response.headers), passing=False))
+        return _fault_response(
+            request, Fault(text, not was_refused(status, response.headers), passing=False, status=status)
+        )
 
 
 def tls_context() -> SSLContext:

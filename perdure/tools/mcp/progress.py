@@ -6,11 +6,11 @@ The SDK takes a third of a millisecond for each: a server that reports in a loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import anyio
-from anyio.streams.memory import MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import types
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.message import SessionMessage
@@ -20,29 +20,41 @@ REPORT_SECONDS = 0.1
 MAX_HELD = 50
 """So many calls' reports wait at most: a server may make up tokens as it likes."""
 
-_UNTIL_THE_END = suppress(anyio.BrokenResourceError, anyio.ClosedResourceError)
+UNTIL_THE_END = suppress(anyio.BrokenResourceError, anyio.ClosedResourceError)
 """What is passed on to a session, or comes from a server, that has ended goes nowhere."""
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 
+SessionStreams = tuple[Incoming, MemoryObjectReceiveStream[SessionMessage | Exception]]
+
+
+def session_streams() -> SessionStreams:
+    """Return what takes messages for a session, and where the session finds them."""
+    return anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+
 @asynccontextmanager
-async def with_few_reports(transport: AbstractAsyncContextManager[TransportStreams]) -> AsyncIterator[TransportStreams]:
-    """Connect by this transport, for as long as the block runs."""
-    async with transport as (received, sent):
-        passed_on, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        passing = asyncio.create_task(_Passing(passed_on).pass_on(received))
+async def with_few_reports(
+    transport: AbstractAsyncContextManager[TransportStreams],
+    to_session: Incoming,
+    incoming: MemoryObjectReceiveStream[SessionMessage | Exception],
+    on_end: Callable[[], None],
+) -> AsyncIterator[TransportStreams]:
+    """Connect by this transport, for as long as the block runs. `on_end` is called when the server sends no more."""
+    async with to_session, incoming, transport as (received, sent):
+        passing = asyncio.create_task(_Passing(to_session, on_end).pass_on(received))
         try:
             yield incoming, sent
         finally:
             passing.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([passing])
-            incoming.close()
 
 
 class _Passing:
-    def __init__(self, to_session: Incoming) -> None:
+    def __init__(self, to_session: Incoming, on_end: Callable[[], None]) -> None:
         self._to_session = to_session
+        self._on_end = on_end
         self._held: dict[str | int, SessionMessage | None] = {}
         """By token, the last report since one was passed on; None for no further one."""
         self._telling: asyncio.Task[None] | None = None
@@ -50,11 +62,12 @@ class _Passing:
     async def pass_on(self, received: ReadStream[SessionMessage | Exception]) -> None:
         """Pass on everything until the server sends no more, which the session hears by the end of its stream."""
         try:
-            with _UNTIL_THE_END:
+            with UNTIL_THE_END:
                 await self._take_all(received)
         finally:
             if self._telling is not None:
                 self._telling.cancel()
+            self._on_end()
             self._to_session.close()
 
     async def _take_all(self, received: ReadStream[SessionMessage | Exception]) -> None:
@@ -85,7 +98,7 @@ class _Passing:
         await self._to_session.send(item)
 
     async def _tell_held(self) -> None:
-        with _UNTIL_THE_END:
+        with UNTIL_THE_END:
             while self._held:
                 await asyncio.sleep(REPORT_SECONDS)
                 due = {token: last for token, last in self._held.items() if last is not None}
