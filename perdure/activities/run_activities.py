@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from hashlib import blake2b
 from os import PathLike
@@ -17,7 +17,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..agents import Agent
-from ..conversation import Conversation, ConversationRef
+from ..conversation import Conversation, ConversationRef, DigestMismatchError
 from ..errors import ConfigurationError, ModelError, RunCancelled
 from ..guardrails import GuardrailResult
 from ..history.link import read_input
@@ -313,9 +313,10 @@ class RunActivities:
     async def record(self, input: activities.ConversationInput) -> None:
         """Bring a part of the conversation into the history, as this activity's input.
 
-        Called before an activity whose own input would be too large with it.
+        Called before an activity whose own input would be too large with it, and which holds the run where what is
+        recorded does not fit together.
         """
-        with typed_failures():
+        with typed_failures(), suppress(DigestMismatchError):
             async with heartbeats():
                 await self._runs.messages_at(input.conversation)
 

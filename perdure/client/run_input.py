@@ -13,16 +13,16 @@ from temporalio import workflow
 
 from ..agents import Agent
 from ..argument_types import require
-from ..declared_tools import ApprovalPolicy, Property
+from ..declared_tools import Property
 from ..errors import RenderError
+from ..loop.state import LOOP_VERSION
 from ..messages import Message
 from ..model_choice import AS_WRITTEN, ModelChoice, with_other_model
 from ..options import RunOptions
 from ..prompty.load import load
-from ..prompty.portable import credentials_in, portable
+from ..prompty.portable import portable
 from ..prompty.prepare import prepare
 from ..prompty.rich_values import MEDIA, media_parts, thread_messages, with_media_read
-from ..protocol.features import CONTEXT, CREDENTIALS, DECIDERS, FALLBACK, LOCK, needed_by
 from ..protocol.run import RunInput
 from ..redaction import redactor
 from ..schema import LENIENT, object_schema
@@ -74,7 +74,7 @@ def new_run(
         messages=known.value(first),
         inputs=known.value(bound_inputs(loaded, given)),
         options=chosen,
-        features=[*needed_by(chosen), *_needed_by_agents([sent, *agents.values()])],
+        loop_version=LOOP_VERSION,
     )
 
 
@@ -126,24 +126,6 @@ def loaded_agent(agent: Agent | str | PathLike[str], choice: ModelChoice = AS_WR
     if isinstance(agent, Agent):
         return with_other_model(agent, choice) if any(choice) else agent
     return load(agent, defer_environment=True, choice=choice)
-
-
-def _needed_by_agents(agents: Sequence[Agent]) -> list[str]:
-    """Return what a run of these agents needs of its workers."""
-    policies = [tool.perdure for agent in agents for tool in agent.tools or ()]
-    has_credentials = any(map(credentials_in, agents))
-    has_context = any(policy.context for policy in policies if policy is not None)
-    has_fallback = any(len(agent.models) > 1 for agent in agents)
-    has_deciders = any(isinstance(policy.approval, ApprovalPolicy) for policy in policies if policy is not None)
-    has_lock = any(tool.locked is not None for agent in agents for tool in agent.tools or ())
-    needed = {
-        LOCK: has_lock,
-        CREDENTIALS: has_credentials,
-        CONTEXT: has_context,
-        FALLBACK: has_fallback,
-        DECIDERS: has_deciders,
-    }
-    return [feature for feature, is_needed in needed.items() if is_needed]
 
 
 def _message(value: Message | Mapping[str, Any]) -> Message:

@@ -29,7 +29,6 @@ from ..messages import Message
 from ..options import RunOptions
 from ..payloads.failures import require_sendable
 from ..protocol.descriptions import details_of, shown_name, summary_of
-from ..protocol.features import LOADED_BEGINNING
 from ..protocol.names import WORKFLOW
 from ..protocol.run import CarriedConversation, RunInput
 from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TENANT, keyword
@@ -168,7 +167,6 @@ async def start_workflow(
     input.traceparent = current_traceparent()
     if beginning := start.get("beginning"):
         input.beginning = beginning
-        input.features = [*input.features, LOADED_BEGINNING]
     request = await start_request(client, input, start, task_queue=task_queue, id=id, output_type=output_type)
 
     async def send(input: RunInput, attributes: TypedSearchAttributes) -> str | None:

@@ -43,6 +43,10 @@ class Effects(Protocol):
     what has started is awaited for its grace period.
     """
 
+    @property
+    def version(self) -> int:
+        """The `LOOP_VERSION` that the run goes by: the same at each replay, whatever worker executes it."""
+
     def cancelled(self) -> bool:
         """Return whether the run was cancelled."""
 

@@ -16,6 +16,9 @@ from ..messages import CutShort, JsonObject, Message, ModelReply, ToolCall, Usag
 from ..options import RunOptions
 from ..text import DIGITS
 
+LOOP_VERSION = 1
+"""Which loop this is: a change that would give other commands for what a history records takes the next number, and
+leaves the older way to the runs that are recorded with a lower one (`Effects.version`)."""
 LAST_TEXT_CHARS = 64 * 1024
 SHOWN_CALL_CHARS = 500
 """The state travels in one payload, so it keeps what the model wrote only up to these sizes."""

@@ -219,8 +219,9 @@ class RunInput(Exchanged):
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
     options: RecordedOptions = RecordedOptions()
-    features: list[str] = []
-    """What the run's workers must have beyond version 0.1, by names like those in `KNOWN_FEATURES`."""
+    loop_version: int = 1
+    """The `LOOP_VERSION` that the link goes by: that of who has started the run, or of the worker that has continued
+    it. A worker whose own is lower leaves the run to others."""
     search_attributes: list[str] = []
     """Those of perdure's own that the start has set, so that they are known to be registered: the run keeps them true.
     To change another one would stop the run for ever."""

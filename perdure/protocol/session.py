@@ -31,8 +31,6 @@ class SessionSetup(Exchanged):
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
     options: RecordedOptions = RecordedOptions()
-    features: list[str] = []
-    """As in `RunInput`."""
 
     @property
     def digest(self) -> str:
@@ -187,6 +185,8 @@ class SessionInput(Exchanged):
     """Of the setup, as who has sent it knows it (`SessionMessage.setup_digest`)."""
     idle_timeout: float | None = None
     """Seconds without a run or a message after which the session closes; None for never."""
+    loop_version: int = 1
+    """As in `RunInput`; the turns go by it, too."""
     search_attributes: list[str] = []
     """As in `RunInput`."""
     user: str | None = None

@@ -23,7 +23,7 @@ from ..events import CONVERSATION_EVENTS, progress_data
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
 from ..loop.effects import Calling, Cancelled, Effects
 from ..loop.limits import Allowance, ChildEnd
-from ..loop.state import LoopState
+from ..loop.state import LOOP_VERSION, LoopState
 from ..loop.verdicts import checked_verdict
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
@@ -143,6 +143,10 @@ class DirectEffects(Effects):
 
     def __post_init__(self) -> None:
         self._hooks = Hooks({"": self.guardrails or Guardrails()}, {"": self.compactor} if self.compactor else {})
+
+    @property
+    def version(self) -> int:
+        return LOOP_VERSION
 
     def cancel(self) -> None:
         """Cancel the run; from any thread, at any time."""

@@ -17,7 +17,7 @@ from ..errors import ConfigurationError
 from ..payloads.encryption import EncryptionError
 from ..protocol.activities import INTERNAL_ERROR
 from ..redaction import get_logger
-from ..workflows.offers import MissingFeatureError
+from ..workflows.offers import NewerRunError
 
 WORKFLOW_LOGGERS = ("temporalio.worker._workflow", "temporalio.worker._workflow_instance")
 ACTIVITY_LOGGER = "temporalio.activity"
@@ -40,7 +40,7 @@ class WorkflowTasks(logging.Filter):
             error = error.__cause__  # The SDK's word for whatever it can't decode says nothing.
         if isinstance(error, EncryptionError):
             return self._is_new(record, error)
-        if isinstance(error, ConfigurationError | MissingFeatureError | NondeterminismError):
+        if isinstance(error, ConfigurationError | NewerRunError | NondeterminismError):
             _put(record, f"{record.getMessage()}: {error}")
         return True
 

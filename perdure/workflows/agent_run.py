@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -15,11 +16,11 @@ from ..conversation import ConversationRef, Operation, operation_bytes
 from ..errors import LimitExceededError, OutputError, RunCancelled, RunError
 from ..event_data import FailedData
 from ..events import EventPage
+from ..loop.effects import Cancelled
 from ..loop.loop import AgentLoop
-from ..loop.state import Outcome
+from ..loop.state import LOOP_VERSION, Outcome
 from ..messages import Message
 from ..protocol import names
-from ..protocol.features import KNOWN_FEATURES
 from ..protocol.names import vouched_signal
 from ..protocol.outcome import RunFailure, RunOutput, RunStatus
 from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
@@ -34,7 +35,7 @@ from .effects import TemporalEffects
 from .holding import read_go_on
 from .locks import require_as_locked
 from .notices import Notices
-from .offers import report_unavailable, require_features, take_inventory, take_inventory_again
+from .offers import Offers, report_unavailable, require_version, take_inventory, take_inventory_again
 from .policies import BUGS, describe_failure
 from .received import Received, is_recorded
 from .recording import load_beginning
@@ -152,7 +153,7 @@ class AgentRun:
     - queries: the run's status, and its events.
     """
 
-    known_features: ClassVar[frozenset[str]] = KNOWN_FEATURES
+    loop_version: ClassVar[int] = LOOP_VERSION
     max_updates: ClassVar[int] = MAX_UPDATES
     is_being_read = False
     """Whether no worker executes it: a reader replays what is there of its history, and logs nothing."""
@@ -189,7 +190,7 @@ class AgentRun:
         The agent runs in a task of its own. So a cancellation of the workflow is a fact that the loop looks at
         (§13.2), not an exception in the middle of whatever the loop waits for.
         """
-        require_features(input.features, self.known_features)
+        require_version(input.loop_version, self.loop_version)
         agent = asyncio.create_task(self._run_agent())
         while True:
             try:
@@ -247,12 +248,13 @@ class AgentRun:
             await require_as_locked(state)
         elif input.carried.is_upgrade:
             state.inventory = await take_inventory_again(state)
-        await load_beginning(input, state.conversation)
+        with suppress(Cancelled):
+            await Offers(state).run(lambda offer: load_beginning(input, state.conversation))
 
     def _loop(self) -> AgentLoop:
         """Return the loop of §13.7, on Temporal."""
         state, hooks, agent = self.state, self.state.inventory.hooks, self.state.input.agent
-        self._continuing = ContinueAsNew(state)
+        self._continuing = ContinueAsNew(state, self.loop_version)
         return AgentLoop(
             TemporalEffects(state, self._checkpoint),
             state.conversation,

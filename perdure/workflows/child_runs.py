@@ -27,7 +27,6 @@ from ..loop.limits import Allowance, ChildEnd
 from ..messages import ToolResult
 from ..protocol import activities, names
 from ..protocol.descriptions import details_of, shown_name, summary_of
-from ..protocol.features import needed_by
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import Lineage, RunInput
 from ..protocol.search_attributes import AGENT, ORIGIN, SESSION, STATUS, TENANT, keyword
@@ -186,7 +185,7 @@ def child_input(
         messages=prepared.messages or [],
         inputs=prepared.inputs,
         options=options,
-        features=list(dict.fromkeys([*caller.features, *needed_by(options)])),
+        loop_version=caller.loop_version,
         search_attributes=caller.search_attributes,
         agents={} if is_single else agents_for(agent, agents),
         lineage=Lineage(

@@ -47,6 +47,8 @@ class ContinueAsNew:
     """
 
     state: RunState
+    loop_version: int
+    """Which the next link goes by: that of this worker."""
     history: HistorySize = field(default_factory=HistorySize)
 
     def __post_init__(self) -> None:
@@ -99,7 +101,12 @@ class ContinueAsNew:
         """This link's input with what has changed, so that fields which this version does not know are passed on."""
         messages = [] if recorded else self.state.conversation.messages
         by = passed_on(self.state.requests, workflow.info().workflow_id, link_content())
-        changed = {"messages": messages, "carried": self._carried_state(recorded), "requested_by": by}
+        changed = {
+            "messages": messages,
+            "carried": self._carried_state(recorded),
+            "requested_by": by,
+            "loop_version": self.loop_version,
+        }
         return self.state.input.model_copy(update=changed)
 
     def _carried_state(self, recorded: CarriedConversation | None) -> Carried:

@@ -112,6 +112,10 @@ class TemporalEffects:
         self._tried = (0, 0)
         self._before: activities.CallSoFar | None = None
 
+    @property
+    def version(self) -> int:
+        return self._state.input.loop_version
+
     def cancelled(self) -> bool:
         return self._state.cancelled
 

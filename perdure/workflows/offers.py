@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -242,20 +242,19 @@ def _error(lacking: Lacking, text: str) -> RunError:
     return RUN_ERRORS.get(lacking.kind, RunError)(text, kind=lacking.kind)
 
 
-class MissingFeatureError(Exception):
-    """This worker lacks a behaviour that the run needs.
+class NewerRunError(Exception):
+    """The run goes by a newer loop than this worker has.
 
     It fails the workflow task, not the run: it is not one of the workflow's `failure_exception_types`. Temporal then
-    offers the task again, until a worker takes it that has the behaviour. The SDK logs the text as a warning.
+    offers the task again, until a newer worker takes it. The SDK logs the text as a warning.
     """
 
 
-def require_features(needed: Iterable[str], known: frozenset[str]) -> None:
-    """Raises `MissingFeatureError`, which names the run and what it needs, when `needed` has a name beyond `known`."""
-    missing = sorted(set(needed) - known)
-    if missing:
+def require_version(needed: int, known: int) -> None:
+    """Raises `NewerRunError`, which names the run, when it goes by a newer loop than is `known`."""
+    if needed > known:
         info = workflow.info()
-        raise MissingFeatureError(
-            f"the run {info.workflow_id!r} (link {info.run_id}) needs {', '.join(missing)}, which this worker "
-            f"(perdure {__version__}) does not have: the run waits for a worker of a newer version"
+        raise NewerRunError(
+            f"the run {info.workflow_id!r} (link {info.run_id}) needs version {needed} of the loop, and this worker "
+            f"(perdure {__version__}) has version {known}: the run waits for a newer worker"
         )

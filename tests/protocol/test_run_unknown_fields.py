@@ -14,7 +14,6 @@ from perdure.messages import FilePart, Message, ToolCall, Usage
 from perdure.options import RunOptions
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import activities
-from perdure.protocol.features import TRIM_TO, needed_by
 from perdure.protocol.inventory import Inventory
 from perdure.protocol.outcome import RunFailure, RunOutput, RunStatus
 from perdure.protocol.run import CallApproval, Carried, CarriedConversation, RecordedOptions, RunInput, SteeringMessage
@@ -107,9 +106,3 @@ def test_a_run_whose_input_does_not_say_how_far_it_is_trimmed_is_trimmed_as_befo
     before = RunInput.model_validate(recorded)
     assert before.options.trim_to == 1.0
     assert "trim_to" not in before.model_dump(mode="json")["options"], "the digest of a session's setup stays"
-
-
-def test_a_worker_that_would_trim_otherwise_leaves_the_run_to_others() -> None:
-    assert TRIM_TO in needed_by(RunOptions(context_budget=100))
-    assert TRIM_TO not in needed_by(RunOptions(context_budget=100, trim_to=1.0))
-    assert TRIM_TO not in needed_by(RunOptions())

@@ -12,7 +12,6 @@ from perdure import GoOnError
 from perdure.client import RunHandle
 from perdure.client.sessions.session import setup_of
 from perdure.errors import RunCancelled
-from perdure.protocol.features import HOLD
 from perdure.protocol.names import GO_ON
 from perdure.protocol.outcome import Held
 from perdure.protocol.search_attributes import STATUS
@@ -194,4 +193,3 @@ def test_runs_that_nobody_waits_for_are_held(scripted: Scripted) -> None:
     plain = scripted_agent(scripted([]))
     assert [setup_of(agent, None, None).options.on_failure for agent in (plain, said)] == ["hold", "fail"]
     assert setup_of(plain, None, {"on_failure": "fail"}).options.on_failure == "fail"
-    assert HOLD in setup_of(plain, None, None).features

@@ -113,8 +113,6 @@ def test_how_much_of_the_conversation_goes_along(
     tools = tools_of(with_delegates(agent, environment))
     policies = [tools[f"delegate_to_{name}"].perdure for name in "rs"]
     assert [policy and policy.context for policy in policies] == [context, 1]
-    assert run_input(agent, messages=[])["features"][-1:] == ["context"]
-    assert "context" not in run_input(chief({"name": "r", "url": AT}), messages=[])["features"]
 
 
 def test_the_environment_names_peers_and_servers() -> None:

@@ -18,6 +18,7 @@ from ...argument_types import options_of, require
 from ...errors import RenderError, RunNotFound
 from ...events import RunEvent
 from ...history.chain import Chain
+from ...loop.state import LOOP_VERSION
 from ...messages import Message
 from ...options import MAX_SECONDS, RunOptions
 from ...payloads.converter import with_converter
@@ -68,7 +69,6 @@ def setup_of(
         messages=run.messages,
         inputs=run.inputs,
         options=run.options,
-        features=run.features,
     )
 
 
@@ -279,6 +279,7 @@ class Session(Generic[T]):
         input = SessionInput(
             setup=setup,
             setup_digest=setup.digest,
+            loop_version=LOOP_VERSION,
             idle_timeout=settings.idle_timeout if arguments.idle_timeout is None else arguments.idle_timeout,
             user=arguments.user and valid_text(arguments.user),
         )

@@ -10,6 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from ...conversation import batches
+from ...loop.state import LOOP_VERSION
 from ...messages import Message, TextPart
 from ...protocol.run import CarriedConversation
 from ...protocol.session import CarriedSession, QueuedMessage, SessionInput, SessionMessage, Taken
@@ -57,7 +58,8 @@ def next_input(
             **dict(turns.used),
         )
         kept = before.model_extra if before else None
-        chosen = input.model_copy(update={"carried": carried.model_copy(update=kept or {}), "setup": turns.setup})
+        changed = {"carried": carried.model_copy(update=kept or {}), "setup": turns.setup}
+        chosen = input.model_copy(update={**changed, "loop_version": LOOP_VERSION})
         if uncompressed_bytes(chosen) <= CERTAIN_BYTES:
             break
     return chosen

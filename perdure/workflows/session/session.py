@@ -8,23 +8,27 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError
 
 from ...conversation import Conversation
+from ...loop.state import LOOP_VERSION
 from ...messages import Message
 from ...payloads.unpacking import CHECKED_BYTES
 from ...protocol import names
 from ...protocol.descriptions import shown_name
-from ...protocol.features import KNOWN_FEATURES
+from ...protocol.run import CarriedConversation
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
 from ...text import code, count_of, link
+from ..brakes import Misfit, unbegun_attempt
 from ..deciders import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
 from ..iteration_table import run_path
-from ..offers import require_features
+from ..offers import require_version
 from ..policies import BUGS
 from ..received import Received
 from ..recording import load_messages
+from ..waiting import wait_until
 from .messages import MAX_UPDATES, Desk, next_input
 from .turns import Turns, not_taken, read_message
 
@@ -75,6 +79,8 @@ class IdleTime:
             left = self._since + self._seconds - workflow.time()
 
 
+MISFIT_SECONDS = 5
+"""After so long a session reads a history again that does not fit together."""
 IDLE_BYTES = 64 * 1024
 """What a session takes in a worker's cache, however short it is."""
 
@@ -95,7 +101,7 @@ class Session:
     No activity in an ordinary turn: all that the session needs comes with messages and the ends of turns.
     """
 
-    known_features: ClassVar[frozenset[str]] = KNOWN_FEATURES
+    loop_version: ClassVar[int] = LOOP_VERSION
 
     @workflow.init
     def __init__(self, input: SessionInput) -> None:
@@ -104,7 +110,7 @@ class Session:
         self._received = Received(CHECKED_BYTES)
         self._conversation = SessionConversation(_conversation(input))
         self._conversation.unchecked = carried.unchecked if carried else 0
-        self._turns = Turns(self._conversation, input.setup, input.search_attributes, carried, self._received)
+        self._turns = Turns(self._conversation, input, self._received)
         self._desk = Desk(input, self._turns, self._conversation)
         self._idle = IdleTime(input.idle_timeout or 0.0, lambda: self._turns.current is not None)
         self._history: HistorySize | None = None
@@ -118,7 +124,7 @@ class Session:
 
         The work is done in a task of its own, so that a cancellation is a fact, and reaches the turn under way.
         """
-        require_features(input.setup.features, self.known_features)
+        require_version(input.loop_version, self.loop_version)
         work = asyncio.create_task(self._work())
         while True:
             try:
@@ -152,9 +158,21 @@ class Session:
     async def _load(self) -> None:
         carried = self._input.carried
         if carried is not None and carried.conversation.ends:
-            self._conversation.conversation.load(await load_messages(carried.conversation))
+            self._conversation.conversation.load(await self._messages_of(carried.conversation))
         self._history = HistorySize()
         self._desk.is_open = True
+
+    async def _messages_of(self, carried: CarriedConversation) -> list[Message]:
+        """Load them; where the history does not fit, try again until it does, or the session is cancelled."""
+        while not self._desk.is_cancelled:
+            try:
+                return await load_messages(carried)
+            except ActivityError as error:
+                if not isinstance(unbegun_attempt(error), Misfit):
+                    raise
+                workflow.logger.warning("the session's conversation can't be loaded: %s", error.cause)
+            await wait_until(lambda: self._desk.is_cancelled, MISFIT_SECONDS, "its history does not fit together")
+        return []
 
     def _is_over(self) -> bool:
         return self._desk.is_closing and self._desk.rests and (self._desk.is_cancelled or not self._desk.queued)

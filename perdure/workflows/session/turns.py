@@ -16,11 +16,10 @@ from ...conversation import ConversationRef, batches, count_of_instructions
 from ...messages import Message
 from ...protocol import names
 from ...protocol.descriptions import details_of, shown_name, summary_of
-from ...protocol.features import LOADED_BEGINNING, SESSION
 from ...protocol.names import NOT_TAKEN
 from ...protocol.outcome import RunFailure, RunOutput
 from ...protocol.run import CarriedConversation, RunInput, SteeringMessage, TurnOf
-from ...protocol.session import CarriedSession, HandedOver, SessionMessage, SessionSetup, Taken, used_before
+from ...protocol.session import HandedOver, SessionInput, SessionMessage, SessionSetup, Taken, used_before
 from ...session_conversation import SessionConversation
 from ...text import one_line, valid_text
 from ...vouching import MAX_REQUESTS
@@ -109,16 +108,8 @@ class Turn:
 class Turns:
     """Starts, steers and follows them."""
 
-    def __init__(
-        self,
-        conversation: SessionConversation,
-        setup: SessionSetup,
-        attributes: Sequence[str],
-        carried: CarriedSession | None,
-        received: Received,
-    ) -> None:
-        """`attributes` are the search attributes that are known to be registered, `carried` is what came before."""
-        self.setup = setup
+    def __init__(self, conversation: SessionConversation, input: SessionInput, received: Received) -> None:
+        carried, self.setup = input.carried, input.setup
         self.last = carried.turn if carried else 0
         self.used = used_before(carried)
         self.last_first_run_id = ""
@@ -129,10 +120,10 @@ class Turns:
         self._under_way = 0
         """The number of the turn that may hand over: one that has ended soon does so before its start is known here."""
         self._conversation = conversation
-        self._attributes = attributes
+        self._attributes, self._loop_version = input.search_attributes, input.loop_version
         self._received = received
         self._session = workflow.info().workflow_id
-        self._instructions = _instructions(setup)
+        self._instructions = _instructions(input.setup)
 
     @property
     def is_busy(self) -> bool:
@@ -222,7 +213,7 @@ class Turns:
             messages=list(messages),
             inputs=setup.inputs,
             options=setup.options.model_copy(update={"turn": number}),
-            features=sorted({*setup.features, SESSION, *([LOADED_BEGINNING] if beginning.ends else [])}),
+            loop_version=self._loop_version,
             search_attributes=list(self._attributes),
             traceparent=traceparent,
             beginning=beginning,

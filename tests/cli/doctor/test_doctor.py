@@ -151,7 +151,7 @@ async def test_what_is_wrong_with_runs_and_workers(
             await stage.start(agent, id="lacking")
             await unfit.start_workflow(
                 "perdure.AgentRun",
-                RunInput(agent=agent, messages=[], features=["of-tomorrow"]),
+                RunInput(agent=agent, messages=[], loop_version=99),
                 id="failing",
                 task_queue="q",
             )
@@ -178,7 +178,7 @@ async def test_what_is_wrong_with_runs_and_workers(
 
             async def all_seen() -> dict[str, Finding] | None:
                 findings = await found(unfit)
-                if not expected <= set(findings) or "of-tomorrow" not in findings["failing-tasks"].text:
+                if not expected <= set(findings) or "version 99" not in findings["failing-tasks"].text:
                     return None
                 return findings if "lacking" in findings["no-tool"].about["runs"] else None
 
