@@ -22,6 +22,7 @@ from perdure.testing.script import Script
 from perdure.tools import tool
 from perdure.worker import PerdurePlugin
 from perdure.workflows.agent_run import AgentRun
+from perdure.workflows.runner import OwnWorkflowRunner
 
 from ..support.agents import scripted_agent
 from ..support.comparison import links
@@ -63,7 +64,11 @@ async def worker(stage: Stage) -> AsyncIterator[None]:
     plugin = ImpatientPlugin(tools=[pay], tool_loop=asyncio.get_running_loop())
     async with Worker(stage.client, task_queue=stage.task_queue, plugins=[plugin]):
         yield
-    replayer = Replayer(workflows=[ImpatientRun], data_converter=stage.client.data_converter)
+    replayer = Replayer(
+        workflows=[ImpatientRun],
+        data_converter=stage.client.data_converter,
+        unsandboxed_workflow_runner=OwnWorkflowRunner(),
+    )
     for run in stage.runs:
         for link in await links(stage.client, run.id):
             await replayer.replay_workflow(WorkflowHistory(run.id, link.history))
