@@ -18,7 +18,7 @@ from perdure.protocol.run import RunInput
 
 FILE = Path(__file__).with_name("agent-run.schema.json")
 ADDRESS = "https://json-schema.org/draft/2020-12/schema"
-INTERNAL = ("carried", "features", "lineage")
+INTERNAL = ("carried", "lineage")
 """What perdure itself writes into the input."""
 KINDS = ["function", "mcp", "openapi", "prompty", "perdure.offered"]
 WRITTEN_IN = re.compile(r"perdure\.(\w+|protocol\.\w+)")
