@@ -12,7 +12,6 @@ from typing import Any
 
 from ..agents import PromptCache
 from .base import CallSeries
-from .memo import Written
 
 Json = dict[str, Any]
 
@@ -54,12 +53,9 @@ def with_cache_control(request: Json, chosen: PromptCache | None, series: CallSe
         marked["system"] = _with_last(blocks, _is_markable, mark)
     # Without tools to choose from, the messages are another prefix, which no later request has.
     if series.goes_on and request.get("tool_choice") != {"type": "none"}:
-        turns = request["messages"]
-        changed = {
-            index: turns[index] | {"content": _with_last(turns[index]["content"], _is_markable, mark)}
-            for index in _ends(turns)
-        }
-        marked["messages"] = Written.changed_in(turns, changed)
+        turns = marked["messages"] = [*request["messages"]]
+        for index in _ends(turns):
+            turns[index] = turns[index] | {"content": _with_last(turns[index]["content"], _is_markable, mark)}
     return marked
 
 
@@ -128,18 +124,17 @@ def with_cache_key(
 
 def _mark_instructions(request: Json, messages: str) -> None:
     mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
-    items = request[messages]
+    items = request[messages] = [*request[messages]]
     instructions = request.get("instructions")
     if isinstance(instructions, str) and _is_said(instructions) and "previous_response_id" not in request:
         # The API has no place for a mark in `instructions`.
         content = [{"type": "input_text", "text": request.pop("instructions"), **mark}]
-        request[messages] = Written.changed_in(items, {}, first=[{"role": "developer", "content": content}])
+        items.insert(0, {"role": "developer", "content": content})
         return
     end = next((index for index, item in enumerate(items) if not _instructs(item)), len(items))
     if end and (content := items[end - 1].get("content")) and _is_said(content):
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        last = {**parts[-1], **mark}
-        request[messages] = Written.changed_in(items, {end - 1: items[end - 1] | {"content": [*parts[:-1], last]}})
+        items[end - 1] = items[end - 1] | {"content": [*parts[:-1], {**parts[-1], **mark}]}
 
 
 def _instructs(item: Json) -> bool:
