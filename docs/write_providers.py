@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from perdure.providers.dialects import TABLE, WireDialect
+from perdure.providers.dialects import WireDialect, table
 
 FILE = Path(__file__).resolve().with_name("providers.md")
 REPORTS = "tests/providers/servers"
@@ -19,7 +19,7 @@ def page() -> str:
     written = FILE.read_text(encoding="utf-8")
     before, head, rest = written.partition(HEAD)
     after = rest.partition(END)[2]
-    rows = [_row(dialect) for dialect in (*TABLE, WireDialect(name="any"))]
+    rows = [_row(dialect) for dialect in (*table().values(), WireDialect(name="any"))]
     return "\n".join([before + head, "| --- | --- | --- | --- | --- | --- |", *rows]) + END + after
 
 

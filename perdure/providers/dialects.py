@@ -1,0 +1,126 @@
+"""What each server takes of a conversation, and which fields of its own it wants back.
+
+The rows are in `dialects.toml`.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.resources import files
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ..agents import Agent
+from ..text import did_you_mean
+from ..worker_limits import is_listed, server_in
+from .sdks import SdkNames
+
+ENTRY_POINT_GROUP = "perdure.server_dialects"
+"""An installed package adds a dialect by an entry point of this group: a `WireDialect`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireDialect:
+    """One server's rules. The defaults are the strictest common form, which every known server accepts."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    """How the server is recognised in an endpoint: `name`, `name:port`, or `*.domain`."""
+    ids: str = "[a-zA-Z0-9]{9}"
+    """The ids of calls that it takes, as a regular expression; others are replaced by nine letters and digits."""
+    derive_id: Callable[[str], str] | None = None
+    """Makes an id that it takes out of nine letters and digits, where it takes none of these, not even its own."""
+    keeps: tuple[str, ...] = ("reasoning_details", "extra_content")
+    """Fields of its messages and calls (Chat Completions) that it is sent back, as they came."""
+    keeps_beside_calls: tuple[str, ...] = ("reasoning_content",)
+    """Such fields that it wants back only of messages that ask for tools."""
+    fills: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that it requires of a message with calls, for those that other servers wrote."""
+    fills_call: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that it requires of the first call of such a message."""
+    needs_user: bool = True
+    """Whether it refuses a conversation that does not begin with a user's message."""
+    sees: bool = True
+    """Whether it takes images and files; without, those in a tool's result are described in words."""
+    refuses: tuple[str, ...] = ()
+    """Keys of requests that it refuses; they are left out, with a remark."""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """Keys of requests that it calls otherwise."""
+
+
+_ANY = WireDialect(name="any")
+_OWN = {"openai": "openai", "azure": "azure", "foundry": "azure", "anthropic": "anthropic"}
+"""Key of a provider → the dialect of its own servers."""
+_registered: dict[str, WireDialect] = {}
+
+
+class Recipient(NamedTuple):
+    """Where a request goes: whose private fields it may have, and how it is spoken to."""
+
+    name: str
+    """Marks what only this server understands (`provider_content.server`)."""
+    dialect: WireDialect
+
+
+def register_dialect(dialect: WireDialect) -> None:
+    """Add a server's dialect in this process, before all others; one of the same name is replaced."""
+    _registered[dialect.name] = dialect
+
+
+def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
+    """Return the server that the agent's model is called on, with the dialect that it is known by.
+
+    Raises ValueError for a `dialect` of the file that this process does not know.
+    """
+    connection, options = (agent.model.connection, agent.model.options) if agent.model else (None, None)
+    endpoint = (connection.endpoint if connection else None) or os.environ.get(sdk.endpoint_variable) or ""
+    where = urlsplit(endpoint).netloc.rpartition("@")[2].lower() if "//" in endpoint else endpoint
+    name = provider if not where or sdk.is_providers(endpoint) else where
+    return Recipient(name, _dialect((options and options.dialect) or "", endpoint, provider))
+
+
+def _dialect(chosen: str, endpoint: str, provider: str) -> WireDialect:
+    known = known_dialects()
+    if chosen:
+        if problem := dialect_problem(chosen):
+            raise ValueError(problem)
+        return known[chosen]
+    server = server_in(endpoint.partition("?")[0])
+    found = next((each for each in known.values() if server and is_listed(server, each.hosts)), None)
+    own = _OWN.get(provider, "") if provider != "openai" or not endpoint else ""
+    return found or known.get(own, _ANY)
+
+
+def dialect_problem(name: str) -> str | None:
+    """Return why no request can follow the dialect of that name in this process; None when it can."""
+    if name in (known := known_dialects()):
+        return None
+    return f"there is no dialect {name!r}{did_you_mean(name, known)}: expected one of {', '.join(sorted(known))}"
+
+
+def known_dialects() -> dict[str, WireDialect]:
+    """Return all dialects by their names: the registered ones first, those of installed packages, and the table."""
+    # A name keeps the place where it comes first, with the value that comes last.
+    added = {**_registered, **_installed(), **_registered}
+    return {**added, **table(), **added}
+
+
+@cache
+def table() -> dict[str, WireDialect]:
+    """Return the dialects that come with perdure, by their names."""
+    rows = tomllib.loads(files(__package__).joinpath("dialects.toml").read_text(encoding="utf-8"))
+    return {name: WireDialect(name=name, **{key: _frozen(row[key]) for key in row}) for name, row in rows.items()}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@cache
+def _installed() -> dict[str, WireDialect]:
+    return {each.name: each for each in (entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))}
