@@ -13,7 +13,7 @@ from ..text import cut_middle
 from ..tools.user_loop import UserLoop
 from .credentials import Credentials
 from .heartbeat import Heart
-from .hooks import Hooks, conversation_text
+from .hooks import Hooks, conversation_text, summary_of
 from .model import ask_model
 
 MAX_SUMMARY_BYTES = 64 * 1024
@@ -35,7 +35,7 @@ class Compacting:
         assert options.compactor is not None
         compactor = self._hooks.compactor(options.compactor)
         if callable(compactor):
-            summary = str(await self._hooks.call(compactor, dropped, title=f"compactor of run {run_id}"))
+            summary = summary_of(await self._hooks.call(compactor, dropped, title=f"compactor of run {run_id}"))
             return cut_middle(redactor().text(summary), MAX_SUMMARY_BYTES)
         return await self._summary(compactor, conversation_text(dropped), options)
 
@@ -50,4 +50,4 @@ class Compacting:
         messages = prepare(agent, {"conversation": text})
         own_options = RunOptions(llm_timeout=options.llm_timeout)
         reply = await ask_model(agent, messages, own_options, Heart(), with_tools=False, loop=self._loop)
-        return reply.message.text
+        return summary_of(reply.message.text)

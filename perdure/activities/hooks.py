@@ -111,6 +111,13 @@ class Hooks:
         return ended.result()
 
 
+def summary_of(value: Any) -> str:
+    """Return what a compactor has returned. Raises TypeError for anything but a text with words (§13.3)."""
+    if isinstance(value, str) and any(map(str.isalnum, value)):
+        return value
+    raise TypeError(f"the compactor returned {value!r:.80}: expected a text that sums up the messages")
+
+
 def judged_output(agent: Agent, message: Message, verdict: GuardrailResult) -> JudgedOutput:
     """Return the verdict, and why its rewrite of an answer does not fit the agent's outputs. Never raises."""
     is_answer = verdict.allowed and verdict.rewrite is not None and not message.tool_calls

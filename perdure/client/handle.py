@@ -232,7 +232,8 @@ class RunHandle(Controls, Generic[T]):
         self._patience = Patience(client)
 
     async def result(self) -> RunResult[T]:
-        """Wait for the run's end and return its result, whose output is of the handle's `output_type` if it has one.
+        """Wait for the run's end and return its result, whose output is of the handle's `output_type` if it has one
+        (with `RunOptions.raw`, it is the provider's own response).
 
         Raises a `RunError` with the conversation when the run ended without one: failed, cancelled or terminated; it is
         an `OutputError` when the output is not of that type.
@@ -244,7 +245,7 @@ class RunHandle(Controls, Generic[T]):
                 cause = failure.cause
                 raise await self._patience(lambda: error_of_end(self._chain, self._status, cause)) from failure
             result = await self._patience(lambda: complete_result(self._chain, output))
-        if self._output_type is not None:
+        if self._output_type is not None and not output.raw:
             result.output = typed_output(result, self._output_type)
         return result
 

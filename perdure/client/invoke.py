@@ -7,9 +7,10 @@ import functools
 import inspect
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
+from inspect import isawaitable
 from threading import Lock
 from typing import Any, ParamSpec, Unpack, cast
 
@@ -179,11 +180,12 @@ async def invoke_agent_async(
     one piece; with `stream_after`, a text comes as it is written from so many characters on, whatever follows it. An
     answer that is checked, by `outputs` or the output guardrail, comes in one piece after the check.
 
-    `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
-    start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `prices`
-    say what models cost, `credentials` have the secrets that the agent names (see `create_worker`). `tracer_provider`
-    gets the run's spans; without one, the provider that the program has set, or the collector that OpenTelemetry's
-    variables name. `resources` are what tools share, and `tool_kinds` further kinds of tools (see `PerdurePlugin`).
+    `on_event(type, data)`, plain or async, gets every event in order; what it raises is logged. `messages` is a
+    conversation to start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the
+    run's id. `prices` say what models cost, `credentials` have the secrets that the agent names (see `create_worker`).
+    `tracer_provider` gets the run's spans; without one, the provider that the program has set, or the collector that
+    OpenTelemetry's variables name. `resources` are what tools share, and `tool_kinds` further kinds of tools (see
+    `PerdurePlugin`).
     `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` stand in the place of what the agent's file says.
     `more` are further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
 
@@ -249,7 +251,7 @@ async def invoke_agent_async(
             async with run_elsewhere(worker, relay.to(run)), persons.attend():
                 if show is not None:
                     async for event in run.stream():
-                        show(event)
+                        await show(event)
                 result = await run.result()
         if steering:
             steering.put_back(result.unread_steering)
@@ -320,22 +322,23 @@ def _own_worker(client: Client, tools: Tools, interceptors: Sequence[Interceptor
 
 def _event_handler(
     on_event: EventCallback | None, answer: AnswerText, give: Give | None
-) -> Callable[[RunEvent], None] | None:
+) -> Callable[[RunEvent], Awaitable[None]] | None:
     """Return what is done with each event; None when nobody wants to see any."""
     if on_event is None and give is None:
         return None
 
-    def show(event: RunEvent) -> None:
+    async def show(event: RunEvent) -> None:
         if on_event is not None:
-            _call(on_event, event)
+            await _call(on_event, event)
         if give is not None and (text := answer.more(event)):
             give(text)
 
     return show
 
 
-def _call(on_event: EventCallback, event: RunEvent) -> None:
+async def _call(on_event: EventCallback, event: RunEvent) -> None:
     try:
-        on_event(event.type, event.data)
+        if isawaitable(told := on_event(event.type, event.data)):
+            await told
     except Exception:
         logger.exception("on_event raised at event %d (%s)", event.seq, event.type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
 
@@ -20,7 +20,7 @@ from ..webhooks import Webhook
 from .persons import Answer, Approve
 from .tokens import CancellationToken, Steering
 
-EventCallback = Callable[[str, dict[str, Any]], None]
+EventCallback = Callable[[str, dict[str, Any]], Awaitable[object] | None]
 Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 GivenAgent = Agent | str | PathLike[str]
 GivenInputs = Mapping[str, Any] | str | None

@@ -110,7 +110,7 @@ class Effects(Protocol):
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         """Summarise the `drop` messages after the first `head`.
 
-        After any exception, and for an empty text, the loop uses the built-in summary.
+        After any exception, the loop uses the built-in summary.
         """
 
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:

@@ -73,7 +73,7 @@ class AgentLoop:
         self._conversation = conversation
         self._options = options
         self._guarded = guarded
-        self._structured = structured
+        self._structured = structured and not options.raw
         self._window = ContextWindow(
             effects, conversation, options, self.state, self._emit, models, compacted=compacted
         )
@@ -197,7 +197,8 @@ class AgentLoop:
         """§9.10"""
         reply = await self._calls.make(with_tools=with_tools)
         self._window.suggest(reply)
-        return reply
+        # The provider's own response is given as it is (§13.7).
+        return reply.model_copy(update={"faults": []}) if self._options.raw else reply
 
     async def _check_output(self, reply: ModelReply) -> ModelReply:
         """§13.4"""

@@ -112,7 +112,7 @@ class ContextWindow:
         self._emit("status", StatusData(message=text))
 
     async def _compactor_summary(self, plan: TrimPlan) -> str:
-        """Compactor's summary; "" when it failed or gave none: then the built-in one is used. Raises `Cancelled`."""
+        """Compactor's summary; "" when it failed: then the built-in one is used. Raises `Cancelled`."""
         self._emit("compaction_start", CompactionStartData())
         try:
             summary = await self._effects.compact(self._conversation, plan.head, plan.drop)
@@ -120,9 +120,6 @@ class ContextWindow:
             raise
         except Exception as error:
             self._emit("compaction_failed", CompactionFailedData(message=str(error)))
-            return ""
-        if not summary.strip():
-            self._emit("compaction_failed", CompactionFailedData(message="the compactor gave an empty summary"))
             return ""
         messages = self._conversation.messages
         removed = len(plan.dropped_messages(messages))

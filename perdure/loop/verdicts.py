@@ -38,14 +38,15 @@ def checked_verdict(point: GuardrailPoint, verdict: GuardrailResult) -> Guardrai
 
 
 def with_text(reply: ModelReply, text: str, faults: list[str], *, structured: bool) -> ModelReply:
-    """Return the reply with another text, and without the provider's original blocks, which hold the old one.
+    """Return the reply with another text, and without the provider's original response and blocks, which hold the
+    old one.
 
     With `structured`, the reply's output is the text read as JSON; `faults` says why it does not fit.
     """
     metadata = {key: value for key, value in reply.message.metadata.items() if key != "provider_content"}
     message = Message(role="assistant", parts=[TextPart(value=text)], metadata=metadata)
-    output = _parse_output(text) if structured else None
-    return reply.model_copy(update={"message": message, "output": output, "faults": faults})
+    output, faults = (_parse_output(text), faults) if structured else (None, [])
+    return reply.model_copy(update={"message": message, "output": output, "raw": None, "faults": faults})
 
 
 def _parse_output(text: str) -> Any:

@@ -47,6 +47,8 @@ class RunOutput(Exchanged):
     """What a turn of a session has added to its conversation; None where signals to the session (`HandedOver`) tell."""
     slept_seconds: float = Field(default=0.0, exclude_if=operator.not_)
     """How long no worker took the run up: see `RunStatus`."""
+    raw: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether `output` is the provider's own response, which is read as no type (`RunOptions.raw`)."""
 
 
 class RunFailure(Exchanged):

@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..activities.hooks import Hooks, judged_output
+from ..activities.hooks import Hooks, judged_output, summary_of
 from ..agents import Agent
 from ..conversation import Conversation
 from ..errors import ModelError, RunError
@@ -106,6 +106,7 @@ class DirectResults:
 
 
 logger = logging.getLogger(__name__)
+_ON_EVENT_FAILED = "on_event failed for a %s event; the run goes on"
 
 Value = TypeVar("Value")
 
@@ -142,6 +143,7 @@ class DirectEffects(Effects):
     """The steering messages that no model call was sent."""
 
     def __post_init__(self) -> None:
+        self._telling: asyncio.Future[None] | None = None
         self._hooks = Hooks({"": self.guardrails or Guardrails()}, {"": self.compactor} if self.compactor else {})
 
     @property
@@ -181,11 +183,28 @@ class DirectEffects(Effects):
         if self.on_event is None:
             return
         try:
-            self.on_event(type, seen)
+            told = self.on_event(type, seen)
         except Exception:
-            logger.exception("on_event failed for a %s event; the run goes on", type)
+            logger.exception(_ON_EVENT_FAILED, type)
+            return
+        if inspect.isawaitable(told):
+            self._telling = asyncio.ensure_future(self._tell(type, told, self._telling))
+
+    async def _tell(self, type: str, told: Awaitable[object], before: Awaitable[None] | None) -> None:
+        if before is not None:
+            await before
+        try:
+            await told
+        except Exception:
+            logger.exception(_ON_EVENT_FAILED, type)
+
+    async def told(self) -> None:
+        """When this returns, an async `on_event` has got all events."""
+        if self._telling is not None:
+            await asyncio.wait([self._telling])
 
     async def checkpoint(self, state: LoopState) -> None:
+        await self.told()
         if self.on_checkpoint:
             self.on_checkpoint(state)
         await asyncio.sleep(0)  # Others get their turn, even when neither model nor tools ever wait.
@@ -227,6 +246,7 @@ class DirectEffects(Effects):
             raise ModelError(text, kind="configuration", provider=PROVIDER) from error
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
+        await self.told()
         execution = self.toolbox.execute(
             self.agent,
             request.name,
@@ -275,9 +295,8 @@ class DirectEffects(Effects):
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         dropped = deepcopy(conversation.messages[head : head + drop])
         if not callable(self.compactor):
-            return (await self._ask(*compaction(self.compactor, dropped))).message.text
-        summary = self.compactor(dropped)
-        return str(await self._unless_cancelled(summary) if inspect.isawaitable(summary) else summary)
+            return summary_of((await self._ask(*compaction(self.compactor, dropped))).message.text)
+        return summary_of(await self._unless_cancelled(self._hooks.call(self.compactor, dropped)))
 
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:
         context = ToolContext(iteration=request.iteration, call_id=request.call_id)
@@ -324,6 +343,7 @@ class DirectEffects(Effects):
 
     async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
         """Return the effect's result; gives it up with `Cancelled` when the run is cancelled first."""
+        await self.told()
         if not self.waits.cancelled:
             return await self.waits.until(effect)
         if inspect.iscoroutine(effect):

@@ -51,8 +51,8 @@ class InProcessRun(Generic[T]):
     `agent` may be the path of a `.prompty` file; its `${env:…}` references need no values. The conversation starts
     from `messages`, or else from the agent's prompt with `inputs`. `model` takes the provider's place: a list of
     replies, in order, or a function of the agent and the conversation. `approve` decides on the tool calls that need
-    an approval, and `answer` answers the questions of `ask_user`; without them, they are denied. `on_event(type, data)`
-    gets every event in order.
+    an approval, and `answer` answers the questions of `ask_user`; without them, they are denied. `on_event(type,
+    data)`, plain or async, gets every event in order.
 
     With `prices` (see `create_worker`), each reply costs what its tokens do, unless it has a cost of its own.
 
@@ -142,6 +142,7 @@ class InProcessRun(Generic[T]):
         try:
             return await self._run()
         finally:
+            await self.effects.told()
             await self.effects.toolbox.close()
 
     async def _run(self) -> RunResult[T]:
@@ -255,7 +256,7 @@ class InProcessRun(Generic[T]):
             cut_short=outcome.cut_short,
             unread_steering=list(self.effects.unread),
         )
-        if self._output_type is not None:
+        if self._output_type is not None and not self.effects.options.raw:
             result.output = typed_output(result, self._output_type)
         return result
 

@@ -16,7 +16,7 @@ from .handlers import Handler
 from .isolated import is_isolated, isolated_call
 from .kind import KindCall
 from .resources import Resources
-from .signature import InvalidArguments, signature_of
+from .signature import InvalidArguments, call_by_name, signature_of
 from .validation import find_problems, schema_problems, unknown_arguments, without_absent
 
 
@@ -53,17 +53,18 @@ def call_of(
         hidden = list(handler.tool.bindings or {})
         signature.fit(bound, hidden=hidden, elsewhere=shared)
         return BoundCall(isolated_call(function, bound, hidden, limits, shared), is_async=True)
+    first: tuple[Any, ...] = ()
+    named: dict[str, Any] = {}
     if handler.is_by_name:
         named = signature.fit(bound, hidden=(handler.tool.bindings or {}).keys(), elsewhere=shared)
-        call = partial(function, **named)
     else:
-        call = partial(function, handler.tool, bound, agent, dict(inputs))
+        first = handler.tool, bound, agent, dict(inputs)
 
     def with_context(context: ToolContext) -> Callable[[], Any]:
         given: dict[str, Any] = {name: context.resource(kind) for name, kind in shared.items()}
         if signature.context_name:
             given[signature.context_name] = context
-        return partial(call, **given) if given else call
+        return call_by_name(function, {**named, **given}, *first)
 
     needs = resources.types if signature.context_name else tuple(shared.values())
     return BoundCall(with_context, signature.is_async, needs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
@@ -19,7 +18,7 @@ from .declaration import written_declaration
 from .inventory import with_policy
 from .isolated import FunctionAddress
 from .kind import register_tool
-from .signature import is_async, signature_of
+from .signature import call_by_name, is_async, signature_of
 
 ATTRIBUTE = "__tool_approval__"
 """Where a tool function keeps it."""
@@ -77,7 +76,7 @@ def approval_check(function: Callable[..., Any] | None) -> Check | None:
 def check_call(check: Check, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
     """Return the call of such a function."""
     name = signature_of(check).context_name
-    return partial(check, dict(arguments), **({name: context} if name else {}))
+    return call_by_name(check, {name: context} if name else {}, dict(arguments))
 
 
 def verdict_of(value: Any) -> GuardrailResult:

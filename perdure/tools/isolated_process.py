@@ -17,7 +17,7 @@ from .context import ToolContext
 from .isolated import Job, ProcessMessage
 from .kind import OutcomeUnknown
 from .results import describe, to_result
-from .signature import signature_of
+from .signature import call_by_name, signature_of
 
 CANCELLED = b"cancelled"
 
@@ -98,7 +98,7 @@ def _result(worker: _Worker) -> ToolResult:
     if signature.context_name:
         given[signature.context_name] = worker.context()
     limits = SizeLimits(text_bytes=job.text_bytes, media_bytes=job.media_bytes)
-    return to_result(function(**given), limits)
+    return to_result(call_by_name(function, given)(), limits)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,8 @@ class ToolSignature:
     takes_anything: bool
     """Whether it has `**kwargs`, or can't be inspected."""
     is_async: bool
+    places: Mapping[str, Any]
+    """The positional-only parameters in their order, the one for the context too, with their defaults."""
 
     def fit(
         self, arguments: Mapping[str, Any], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
@@ -145,8 +147,9 @@ def _read_signature(function: Callable[..., Any]) -> ToolSignature:
     try:
         declared = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return ToolSignature({}, None, takes_anything=True, is_async=is_async(function))
+        return ToolSignature({}, None, True, is_async(function), {})
     hints = _hints(function)
+    places = {name: each.default for name, each in declared.items() if each.kind is each.POSITIONAL_ONLY}
     parameters: dict[str, FunctionParameter] = {}
     context_name, takes_anything = None, False
     for name, parameter in declared.items():
@@ -157,7 +160,16 @@ def _read_signature(function: Callable[..., Any]) -> ToolSignature:
             context_name = name
         elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("self", "cls"):
             parameters[name] = FunctionParameter(name, annotation, _adapter(annotation), parameter.default)
-    return ToolSignature(parameters, context_name, takes_anything, is_async(function))
+    return ToolSignature(parameters, context_name, takes_anything, is_async(function), places)
+
+
+def call_by_name(function: Callable[..., Any], named: Mapping[str, Any], *first: Any) -> Callable[[], Any]:
+    """Return the call with these arguments, after the `first` ones: positional-only parameters get them by place."""
+    places = list(signature_of(function).places.items())[len(first) :]
+    while places and places[-1][0] not in named:
+        places.pop()
+    by_name = {name: value for name, value in named.items() if name not in dict(places)}
+    return partial(function, *first, *[named.get(*place) for place in places], **by_name)
 
 
 _remembered = lru_cache(maxsize=4096)(_read_signature)

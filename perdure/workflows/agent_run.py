@@ -88,6 +88,7 @@ class Ending:
             unchecked=self.turn.unchecked if self.turn else 0,
             handed_over=self.turn.in_result if self.turn else None,
             slept_seconds=loop.slept_seconds,
+            raw=input.options.raw,
         )
 
     def failure(self, error: RunError) -> ApplicationError:

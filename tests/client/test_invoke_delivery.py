@@ -63,7 +63,8 @@ async def steered_at_done(client: Client, scripted: Scripted) -> list[str]:
     """What the next run that is given the steering would get, when a message comes with the last event."""
     steering = Steering()
 
-    def on_event(type: str, data: dict[str, Any]) -> None:
+    async def on_event(type: str, data: dict[str, Any]) -> None:
+        await asyncio.sleep(0)
         if type == "done":
             steering.send("late")
             steering.send("later")

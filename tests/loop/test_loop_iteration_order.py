@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -88,6 +89,24 @@ async def test_iterations_of_the_events() -> None:
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert [event.iteration for event in events] == [1] * len(TOOL_ROUND) + [2] * len(LAST_ROUND)
     assert [event.call_id for event in events if event.type.startswith("tool_")] == ["call_look"] * 2
+
+
+async def test_an_async_callback_gets_each_event_before_the_run_goes_on() -> None:
+    seen: list[Any] = []
+
+    async def on_event(type: str, data: dict[str, Any]) -> None:
+        await asyncio.sleep(0.001)
+        seen.append(type)
+        if type == "status":
+            raise LookupError(type)
+
+    def look() -> str:
+        return f"after {len(seen)} events"
+
+    stage = Stage(asks("look"), says("Blue"), tools={"look": look}, on_event=on_event)
+    await stage.play()
+    assert seen == [event.type for event in stage.effects.log.page(0).events]
+    assert stage.results() == [f"after {seen.index('tool_call_start') + 1} events"]
 
 
 async def test_a_failing_callback_disturbs_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.agents import Agent
+from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ModelReply, Usage
 from perdure.testing import asks, call, says
 
@@ -33,6 +34,26 @@ async def test_raw_output() -> None:
     stage = Stage(ModelReply(message=Message.assistant("Blue"), raw={"id": "1"}), raw=True)
     assert (await stage.play()).output == {"id": "1"}
     assert stage.data("done") == [{"response": "Blue"}]
+
+
+OUTPUTS = [{"name": "age", "kind": "integer"}]
+AGES = Agent.model_validate({"name": "ages", "outputs": OUTPUTS, "tools": [{"name": "look"}]})
+
+
+@pytest.mark.parametrize("text", ['{"age": 7}', '{"age": "old"}', "seven"])
+@pytest.mark.parametrize("limits", [{}, {"max_iterations": 1, "on_limit": "final_answer"}])
+async def test_raw_output_is_not_checked_against_the_outputs(text: str, limits: dict[str, Any]) -> None:
+    said = ModelReply(message=Message.assistant(text), raw={"id": "1"}, faults=["$.age: not a number"])
+    steps = [asks("look"), said] if limits else [said]
+    stage = Stage(*steps, agent=AGES, tools=LOOK, raw=True, **limits)
+    assert (await stage.play()).output == {"id": "1"}
+    assert len(stage.seen) == len(steps), "it is not asked again"
+
+
+async def test_a_rewritten_answer_has_no_raw_response() -> None:
+    guardrails = Guardrails(output=lambda message: GuardrailResult(allowed=True, rewrite="*****"))
+    stage = Stage(ModelReply(message=Message.assistant("12345"), raw={"pin": "12345"}), raw=True, guardrails=guardrails)
+    assert (await stage.play()).output == "*****"
 
 
 async def test_usage_per_iteration_and_in_total() -> None:

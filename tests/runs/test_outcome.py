@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import pytest
+from typing_extensions import TypedDict
 
 from perdure.client import get_run
 from perdure.messages import Message
@@ -19,6 +20,10 @@ from ..support.agents import QUESTION, WIRES, scripted_agent
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
+
+
+class Truth(TypedDict):
+    is_true: bool
 
 
 @tool
@@ -66,9 +71,11 @@ async def test_gives_a_typed_result(stage: Stage, scripted: Scripted, wire: str)
 
 
 async def test_gives_the_providers_own_response_when_raw(stage: Stage, scripted: Scripted) -> None:
+    agent = scripted_agent(scripted([says("yes")]), outputs=[{"name": "is_true", "kind": "boolean"}])
     async with stage.worker():
-        result = await (await stage.start(scripted_agent(scripted([says("yes")])), raw=True)).result()
-    assert result.output["choices"][0]["message"]["content"] == "yes"
+        run = await stage.start(agent, raw=True)
+        result = await get_run(stage.client, run.id, output_type=Truth).result()
+    assert result.output == {**result.output, "object": "chat.completion"}
 
 
 async def test_runs_parallel_tools_together_and_keeps_the_order_asked_for(stage: Stage, scripted: Scripted) -> None:

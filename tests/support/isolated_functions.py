@@ -19,7 +19,7 @@ class Database:
 
 
 @tool(isolated=True)
-def behave(how: str, place: str = "") -> str:
+def behave(how: str, /, place: str = "") -> str:
     """Do what is said."""
     match how:
         case "exit":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import sys
 import threading
 import time
@@ -69,6 +70,46 @@ async def test_async_functions_run_in_the_loop() -> None:
     assert (await run(Callable_(), {"n": 1})).text == "called 1"
     assert (await run(partial(add, 1), {"b": 2})).text == "3"
     assert (await run(lambda: here())).text == "True"
+
+
+def by_place(a: int, b: str = "b", c: str = "c", /, d: str = "d", *, context: ToolContext) -> str:
+    return f"{a}{b}{c}{d}{context.tool}"
+
+
+async def context_by_place(a: int, context: ToolContext, b: str = "b", /, *rest: str, **more: str) -> str:
+    return f"{a}{context.tool}{b}{more}"
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "text"),
+    [
+        (by_place, {"a": 1}, "1bcdt"),
+        (by_place, {"c": "C", "a": 1}, "1bCdt"),
+        (by_place, {"d": "D", "b": "B", "a": 1}, "1BcDt"),
+        (partial(by_place, 0), {"c": "C"}, "0bCdt"),
+        (context_by_place, {"a": 2}, "2tb{}"),
+        (context_by_place, {"e": "E", "b": "B", "a": 2}, "2tB{'e': 'E'}"),
+        (math.hypot, {}, "0.0"),
+        (math.sqrt, {"x": 9}, "3.0"),
+        (by_place, {"b": "B"}, "Error: Invalid arguments for tool 't': 'a' is required"),
+    ],
+)
+async def test_positional_only_parameters_get_their_arguments_by_place(
+    function: Callable[..., Any], arguments: dict[str, Any], text: str
+) -> None:
+    assert (await run(function, arguments)).text == text
+
+
+async def test_an_approval_may_take_its_arguments_by_place() -> None:
+    def asks(arguments: dict[str, Any], context: ToolContext, /) -> str:
+        return f"{arguments} in {context.tool}"
+
+    @tool(approval=asks)
+    def t(n: int, /) -> int:
+        return n
+
+    verdict = await ToolBox({"t": t}).needs_approval(AGENT, "t", {"n": 1}, {}, ToolContext(tool="t"), timeout=5)
+    assert verdict.ask == "{'n': 1} in t"
 
 
 async def test_ten_blocking_tools_run_at_once() -> None:
