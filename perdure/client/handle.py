@@ -232,8 +232,7 @@ class RunHandle(Controls, Generic[T]):
         self._patience = Patience(client)
 
     async def result(self) -> RunResult[T]:
-        """Wait for the run's end and return its result, whose output is of the handle's `output_type` if it has one
-        (with `RunOptions.raw`, it is the provider's own response).
+        """Wait for the run's end and return its result: with `output_type`, its output is of that, unless it is raw.
 
         Raises a `RunError` with the conversation when the run ended without one: failed, cancelled or terminated; it is
         an `OutputError` when the output is not of that type.
