@@ -33,6 +33,7 @@ CredentialSource = Mapping[Any, str] | Callable[[str], str | None | Awaitable[st
 
 
 class _Given(NamedTuple):
+    unresolved: Agent
     values: Mapping[str, str]
     agent: Agent
 
@@ -99,26 +100,30 @@ class Credentials:
 
     async def for_inventory(self, run: KnownRun) -> Agent:
         """Run's agent with all that it names, so that what is missing is found out. Raises as `for_model` does."""
-        return run.resolved(await self._values(frozenset().union(*run.credential_ids.values())))
+        return await self._agent_with(run, frozenset().union(*run.credential_ids.values()))
 
     async def for_compactor(self, agent: Agent) -> Agent:
         """Return an agent of the worker's own. Raises as `for_model` does."""
         ids = credentials_in(agent).get("")
         return resolve_environment(agent, await self._values(ids)) if ids else agent
 
-    def forget(self, run: KnownRun) -> bool:
-        """Ask anew the next time, since the model has refused what it was sent; false where it was new already."""
-        ids = [id for id in run.credential_ids.get("", ()) if id in self._kept]
-        for id in ids:
-            del self._kept[id]
-        return bool(ids)
+    def forget(self, run: KnownRun, refused: Agent) -> bool:
+        """Ask anew the next time for the secrets of an agent that was refused; false where there is nobody to ask.
+
+        What was asked for meanwhile, because another call was refused, is kept.
+        """
+        for given in self._agents.get(run, {}).values():
+            old = given.values if given.agent is refused else {}
+            for id in [id for id, value in old.items() if self._kept.get(id) == value]:
+                self._kept.pop(id, None)
+        return callable(self._source) and refused is not run.agent
 
     async def _agent_with(self, run: KnownRun, ids: frozenset[str]) -> Agent:
         if not ids:
             return run.agent
         values, given = await self._values(ids), self._agents.setdefault(run, {})
-        if (known := given.get(ids)) is None or known.values != values:
-            known = given[ids] = _Given(values, run.resolved(values))
+        if (known := given.get(ids)) is None or known[:2] != (run.agent, values):
+            known = given[ids] = _Given(run.agent, values, run.resolved(values))
         return known.agent
 
     async def _values(self, ids: frozenset[str]) -> dict[str, str]:

@@ -177,6 +177,8 @@ class Stock:
                 return Inventory(lacking=error.lacking())
         asking = Asking(agent, run.inputs, self.prompt_root, run.agents, self.toolbox.allowed)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
+        if found.lacking:
+            self.credentials.forget(run, agent)  # It may be what a server has refused: the next question asks anew.
         if run.options.max_cost_usd is not None and run.mock_responses is None:
             await _require_prices(self.prices, run, agents_in(found.tools))
         tools = [spec.model_copy(update=self._execution(spec)) for spec in found.tools]

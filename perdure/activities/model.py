@@ -278,10 +278,11 @@ async def ask_with_credentials(
 
     Raises the ApplicationError that leaves the call to other workers, ModelError, and what `ask` raises.
     """
+    agent = await _for_model(credentials, run, offer)
     try:
-        return await ask(await _for_model(credentials, run, offer))
+        return await ask(agent)
     except ModelError as error:
-        if error.kind != "authentication" or not credentials.forget(run):
+        if error.kind != "authentication" or not credentials.forget(run, agent):
             raise
     return await ask(await _for_model(credentials, run, offer))
 

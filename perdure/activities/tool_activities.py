@@ -48,6 +48,8 @@ from .inventory import changed_tool, lacking_tool
 from .model import agent_for_tool
 from .run_cache import KnownRun, LinkKey, RunCache, current_link, link_of
 
+UNAUTHORIZED = "http_401"
+"""The kind of a result where the tool's server has refused the token: nothing was executed."""
 MOST_PER_CHARACTER = 6
 """Bytes of JSON, as for a control character."""
 
@@ -324,11 +326,17 @@ class ToolActivities:
     async def _execute(
         self, run: KnownRun, agent: Agent, input: activities.ToolInput, context: ToolContext
     ) -> ToolResult:
-        request = input.request
-        most = result_limits(request)
-        result = await self._toolbox.execute(
-            agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout, limits=most
-        )
+        request, most = input.request, result_limits(input.request)
+        execute = partial(self._toolbox.execute, limits=most)
+        call = (request.name, request.arguments, run.inputs, context)
+        result = await execute(agent, *call, timeout=input.timeout)
+        if (
+            result.error_kind == UNAUTHORIZED
+            and self._credentials.forget(run, agent)
+            and (renewed := await self._agent(run, input)) is not agent
+        ):
+            left = input.timeout - (result.duration_ms or 0) / 1000
+            result = await execute(renewed, *call, timeout=max(left, 0))
         return recordable(redactor().value(result), most)
 
 

@@ -26,6 +26,7 @@ from perdure.worker import create_worker
 from ..runs.test_secrets import everything_said
 from ..support.agents import WIRES, scripted_agent
 from ..support.hosts import serving
+from ..support.mcp_scripted import Scripted as ScriptedServer
 from ..support.mcp_server import make_server
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -34,6 +35,8 @@ Scripted = Callable[[Script], ScriptedModel]
 MODEL_SECRET, TOOL_SECRET = "the-models-own-word-7391", "pass/word+of the crm=0042"
 SECRETS = {"model": MODEL_SECRET, 42: TOOL_SECRET}
 KEY = "${credential:model}"
+EXPIRED = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "the token has expired"}}
+"""As some servers write it: in the form of an answer."""
 
 
 def demanding(replies: list[ScriptedReply], secret: str = MODEL_SECRET) -> Script:
@@ -131,6 +134,65 @@ async def test_a_credential_that_was_exchanged_is_asked_for_again(stage: Stage, 
         current[0] = "the-new-secret-of-today"
         assert (await (await stage.start(scripted_agent(model, api_key=KEY))).result()).output == "one"
     assert len(model.requests) == 3
+
+
+async def test_a_tool_is_called_once_more_with_the_token_that_follows_one_that_has_ended(
+    stage: Stage, scripted: Scripted
+) -> None:
+    """Three tokens of two requests each: no call is lost, none executed twice, and the vault is asked once for each."""
+    asked: list[str] = []
+    accepted: dict[str, int] = {}
+    refused: list[str] = []
+    written: list[str] = []
+    server = make_server()
+
+    def vault(id: str) -> str:
+        asked.append(id)
+        return f"token-number-{len(asked)}"
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            token = Request(scope).headers.get("authorization", "")
+            if accepted.setdefault(token, 0) >= 4:
+                refused.append(token)
+                return await JSONResponse(EXPIRED, 401)(scope, receive, send)
+            accepted[token] += 1
+            written.append(Request(scope).headers.get("mcp-method", ""))
+        await app(scope, receive, send)
+
+    app = server.streamable_http_app()
+    with serving(guard) as url:
+        connection = {"kind": "key", "endpoint": f"{url}/mcp", "apiKey": "${credential:crm}"}
+        tool = {"name": "crm", "kind": "mcp", "connection": connection, "allowedTools": ["echo"]}
+        turns = [asks(*(call("echo", f"{turn}{each}", text=f"{turn}{each}") for each in "ab")) for turn in range(3)]
+        async with stage.worker(credentials=vault):
+            run = await stage.start(scripted_agent(scripted([*turns, says("done")]), [tool]), parallel_tool_calls=True)
+            texts = tool_texts(await run.result())
+    assert texts == [f"{turn}{each}" for turn in range(3) for each in "ab"]
+    assert written.count("tools/call") == 6
+    assert refused
+    assert len(asked) == len(accepted)
+
+
+async def test_a_tool_that_refuses_each_token_is_called_twice(stage: Stage, scripted: Scripted) -> None:
+    """And not once more where the vault gives the same token as before."""
+    tokens = iter(["the-same-token", "the-same-token", "another-token", "a-third-token"])
+    asked: list[str] = []
+
+    def vault(id: str) -> str:
+        asked.append(next(tokens))
+        return asked[-1]
+
+    server = ScriptedServer(lambda request, message: JSONResponse({"message": "no"}, 401))
+    with serving(server.app) as url:
+        connection = {"kind": "key", "endpoint": f"{url}/mcp", "apiKey": "${credential:crm}"}
+        model = scripted([asks(call("hello")), asks(call("hello")), says("done")])
+        async with stage.worker(credentials=vault):
+            run = await stage.start(scripted_agent(model, [{"name": "crm", "kind": "mcp", "connection": connection}]))
+            texts = tool_texts(await run.result())
+    assert all("it answered HTTP 401 Unauthorized" in text and "was not executed" in text for text in texts)
+    assert len(server.calls) == 3
+    assert asked == ["the-same-token", "the-same-token", "another-token"]
 
 
 def _raises(id: str) -> str:

@@ -192,7 +192,8 @@ async def call_tool(pool: Pool, target: Target, call: McpCall) -> ToolResult:
     if isinstance(ended, ToolResult):
         return ended
     text = f"{target}: {ended.text}. {_outcome(ended)}"
-    return _failure(call, text, LOST, outcome_unknown=ended.outcome_unknown)
+    kind = f"http_{ended.status}" if ended.status else LOST
+    return _failure(call, text, kind, outcome_unknown=ended.outcome_unknown)
 
 
 async def _try(pool: Pool, target: Target, call: McpCall) -> ToolResult | Fault:
@@ -201,7 +202,8 @@ async def _try(pool: Pool, target: Target, call: McpCall) -> ToolResult | Fault:
         try:
             return await _answer(await connection.client(target.seconds), target, call)
         except NotConnected as error:
-            return _failure(call, f"{target} is not connected: {error}. The tool was not executed", UNREACHABLE)
+            kind = f"http_{error.status}" if error.status else UNREACHABLE
+            return _failure(call, f"{target} is not connected: {error}. The tool was not executed", kind)
         except mcp.MCPError as error:
             if fault := await _loss(connection, error):
                 return fault

@@ -22,6 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from ..._version import __version__
 from ...redaction import get_logger
 from ...text import count_of, one_line
+from ..http import Fault
 from .declaration import MAX_MESSAGE_BYTES, Server
 from .http import HostClient, fault_of, forgets_session
 from .progress import SessionStreams, session_streams, with_few_reports
@@ -40,6 +41,11 @@ logging.getLogger("mcp.client.sse").setLevel(logging.CRITICAL)  # It logs what b
 
 class NotConnected(Exception):
     """There is no connection to the server; the text says why. Nothing was executed."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+        """The HTTP status by which the server has refused it."""
 
 
 class McpConnection:
@@ -169,8 +175,7 @@ class McpConnection:
         """Return whether a server that does not connect may be one that speaks only an older form."""
         if self._process is not None or self._refusal:
             return self._process is not None and self._process.is_over
-        cause = _cause(error)
-        fault = fault_of(cause) if isinstance(cause, mcp.MCPError) else None
+        fault = _fault_in(error)
         return fault is not None and 400 <= fault.status < 500 and fault.status not in _NO_TRANSPORTS
 
     @asynccontextmanager
@@ -224,7 +229,9 @@ class McpConnection:
 
     def _fail(self, error: BaseException) -> None:
         if not self._opened.done():
-            self._opened.set_exception(error if isinstance(error, NotConnected) else NotConnected(self._why(error)))
+            status = fault.status if (fault := _fault_in(error)) else 0
+            failed = error if isinstance(error, NotConnected) else NotConnected(self._why(error), status)
+            self._opened.set_exception(failed)
             self._opened.exception()  # It is no mistake if nobody waits any more.
 
     def _why(self, error: BaseException) -> str:
@@ -250,6 +257,11 @@ def _cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _fault_in(error: BaseException) -> Fault | None:
+    cause = _cause(error)
+    return fault_of(cause) if isinstance(cause, mcp.MCPError) else None
 
 
 def _info() -> types.Implementation:

@@ -134,7 +134,7 @@ class HostClient(httpx2.AsyncClient):
         error = _error_in(content)
         if (_SESSION in request.headers or self._answers is not None) and _forgets(status, error, content):
             return _fault_response(request, SESSION_OVER)
-        if error is not None:
+        if error is not None and status != 401:
             return _with_content(response, content)
         reason = http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
         text = f"it answered HTTP {status} {reason}".rstrip()
