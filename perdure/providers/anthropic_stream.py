@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .base import BLOCK_SIZE, Delta, StreamAssembler
-from .ends import WORDS
+from .ends import NO_END, WORDS
 from .errors import error_from_http
 from .tool_call_text import compact_json
 
@@ -54,9 +54,10 @@ class MessagesStream(StreamAssembler):
     def response(self) -> dict[str, Any]:
         indexes = sorted(self._blocks)
         content = [self._blocks[index].whole() for index in indexes]
-        is_cut_short = self._message.get("stop_reason") in WORDS["cut_short"]
-        is_whole = is_cut_short and indexes[-1:] == [self._stopped] and isinstance(content[-1].get("input"), dict)
-        return {**self._message, "content": content} | ({LAST_IS_WHOLE: True} if is_whole else {})
+        word = self._message.get("stop_reason") or NO_END
+        is_closed = indexes[-1:] == [self._stopped] and isinstance(content[-1].get("input"), dict)
+        is_whole = {LAST_IS_WHOLE: True} if is_closed and word in WORDS["cut_short"] else {}
+        return {**self._message, "content": content, "stop_reason": word, **is_whole}
 
 
 class _Block:

@@ -37,6 +37,8 @@ WORDS: Mapping[Ended, Collection[str]] = {
     },
 }
 """The words with which servers end a reply that is not whole, in small letters. All others end a whole one."""
+NO_END = "incomplete"
+"""The word for a stream that does not say how it ended, as one that a proxy has lost and closed."""
 _ENDED = {word: ended for ended, words in WORDS.items() for word in words}
 _FULL = "model_context_window_exceeded"
 _FAILURES: Mapping[Failure, tuple[ModelErrorKind, str]] = {

@@ -14,7 +14,7 @@ from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, 
 from ..schema import STRICT, object_schema
 from .azure import AZURE_PROVIDERS, limits_by_max_tokens
 from .base import BLOCK_SIZE, CallSeries, Delta, FunctionDefinition, StreamAssembler
-from .ends import Answer
+from .ends import NO_END, Answer
 from .errors import error_from_http
 from .memo import Memo
 from .outgoing import private_content
@@ -256,7 +256,8 @@ class ChatStream(StreamAssembler):
         }
         if self._calls:
             message["tool_calls"] = [_whole_call(self._calls[index]) for index in sorted(self._calls)]
-        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason} | self._error
+        word = self._finish_reason or NO_END
+        choice = {"index": 0, "message": message, "finish_reason": word} | self._error
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
     def _add_choice(self, choice: Mapping[str, Any]) -> list[Delta]:

@@ -19,7 +19,7 @@ from ..schema import STRICT, object_schema
 from ..worker_limits import is_listed, server_in
 from .background import END_SECONDS, BackgroundResponse, NoBackgroundError, end_response, is_possible
 from .base import ALONE, BackgroundRecord, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
-from .ends import Answer
+from .ends import NO_END, Answer
 from .errors import error_from_http
 from .memo import Memo
 from .outgoing import private_content, same_calls
@@ -114,15 +114,15 @@ class OpenAIResponses(WireFormat):
         text, calls = _text_and_calls(items, response.get("id"))
         incomplete = response.get("incomplete_details") or {}
         given = response.get("output_text")
-        asked = [item for item in items if item["type"] == "function_call"]
+        asked = [item.get("status", "completed") for item in items if item["type"] == "function_call"]
         return Answer(
             text=given if isinstance(given, str) and given else text,
             tool_calls=[asked_call(call) for call in calls],
             usage=_usage(response.get("usage")),
             finish_reason=incomplete.get("reason") or response.get("status"),
             refusal=_refusal(items),
-            by_default="cut_short" if response.get("status") == "incomplete" else "whole",
-            open_calls=[index for index, call in enumerate(asked) if call.get("status", "completed") != "completed"],
+            by_default="cut_short" if "incomplete" in (response.get("status"), *asked) else "whole",
+            open_calls=[index for index, status in enumerate(asked) if status != "completed"],
             provider_calls=[_provider_call(item) for item in items if _is_providers(item["type"])],
             original=list(items) if any(item["type"] != "message" for item in items) else None,
         )
@@ -303,6 +303,7 @@ class ResponsesStream(StreamAssembler):
         self._provider = provider
         self._response: dict[str, Any] = {}
         self._items: dict[int, Any] = {}
+        self._opened: set[int] = set()
         self._text: list[str] = []
 
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
@@ -314,6 +315,8 @@ class ResponsesStream(StreamAssembler):
             case "response.refusal.delta":
                 self.refusal += event["delta"]
                 self.size += len(event["delta"])
+            case "response.output_item.added":
+                self._opened.add(event.get("output_index", len(self._items)))
             case "response.output_item.done":
                 self._items[event.get("output_index", len(self._items))] = event["item"]
                 self.size += len(compact_json(event["item"]))
@@ -334,7 +337,8 @@ class ResponsesStream(StreamAssembler):
     def response(self) -> dict[str, Any]:
         if self._response.get("output") and not self.refusal:
             return self._response
-        return {**self._response, "output": self._items_or_text()}
+        is_cut_off = not self._response or self._opened - self._items.keys()
+        return {**self._response, "output": self._items_or_text(), **({"status": NO_END} if is_cut_off else {})}
 
     def _items_or_text(self) -> list[Any]:
         items = [self._items[index] for index in sorted(self._items)]

@@ -61,6 +61,10 @@ class RecordedServer:
     def answers(self, *answers: Recorded) -> None:
         self._answers = list(answers)
 
+    def answer_to(self, request: Received) -> Recorded:
+        """The next answer; a subclass may choose another one."""
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
     @property
     def last(self) -> Received:
         return self.received[-1]
@@ -84,7 +88,7 @@ class RecordedServer:
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         request = await _read(reader)
         self.received.append(request)
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        answer = self.answer_to(request)
         for piece in _pieces(answer):
             writer.write(piece)
             await writer.drain()
@@ -96,8 +100,8 @@ class RecordedServer:
 
 
 @asynccontextmanager
-async def recorded_server() -> AsyncIterator[RecordedServer]:
-    recorded = RecordedServer()
+async def recorded_server(recorded: RecordedServer | None = None) -> AsyncIterator[RecordedServer]:
+    recorded = recorded or RecordedServer()
     server = await asyncio.start_server(recorded.connected, "127.0.0.1", 0, limit=2**24)
     recorded.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     yield recorded
