@@ -229,7 +229,9 @@ def _closed(arguments: str) -> Any:
     for end in range(len(arguments), 0, -1):
         for closing in ("", "}", '"}', "]}", "}}", '"]}', '"}}', "null}"):
             try:
-                return json.loads(arguments[:end] + closing)
+                value = json.loads(arguments[:end] + closing)
+                json.dumps(value, ensure_ascii=False).encode()
+                return value
             except ValueError:
                 continue
     return {}
