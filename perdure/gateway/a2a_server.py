@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from functools import wraps
 from typing import Any
 
 from a2a.helpers import new_text_artifact, new_text_message
@@ -55,8 +57,8 @@ from .a2a_card import card_answer
 from .a2a_decisions import decide, was_decision
 from .a2a_push import add_config, add_config_or_tell, config_of, configs_of, remove_config
 from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, digest_of, output_text, with_deciders
-from .identity import Identity, identity_of
-from .operations import json_rpc_refusal
+from .identity import Identity
+from .operations import JsonRpcEntrance, json_rpc_refusal
 from .problems import HttpProblem, problem_of
 from .sse import until_cut
 
@@ -64,6 +66,9 @@ logger = get_logger("perdure.gateway")
 
 ANSWER = "answer"
 """The artifact that has a run's output."""
+MAX_PAGE_SIZE = 100
+MAX_PARTS = 100
+"""Of a message; so long may other lists of a request be, beside those in its data and metadata."""
 _STATES = {"COMPLETED": TaskState.TASK_STATE_COMPLETED, "CANCELED": TaskState.TASK_STATE_CANCELED}
 
 
@@ -74,10 +79,15 @@ class A2aDialect:
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
         """Return what it answers to."""
+        # It logs what clients have wrong, with tracebacks and as long as they like; what fails here is logged here.
+        for name in ("server.routes.jsonrpc_dispatcher", "compat.v0_3.jsonrpc_adapter"):
+            logging.getLogger(f"a2a.{name}").setLevel(logging.CRITICAL)
         routes: list[BaseRoute] = []
         for offer in gateway.offers.values():
             base = f"/a2a/{offer.name}"
-            routes += create_jsonrpc_routes(_Handler(gateway, offer), base, enable_v0_3_compat=True)
+            for route in create_jsonrpc_routes(_Handler(gateway, offer), base, enable_v0_3_compat=True):
+                route.app = JsonRpcEntrance(route.app, gateway, _require_short_lists)
+                routes.append(route)
             paths = [f"{base}/.well-known/agent-card.json"]
             paths += ["/.well-known/agent-card.json"] if len(gateway.offers) == 1 else []
             routes += [Route(path, card_answer(offer, base, is_open=not gateway.authenticators)) for path in paths]
@@ -88,6 +98,40 @@ class A2aDialect:
         return json_rpc_refusal(problem)
 
 
+@contextmanager
+def _protocol_errors() -> Iterator[None]:
+    """Turn what is raised into the protocol's errors."""
+    try:
+        yield
+    except A2AError:
+        raise
+    except Exception as error:
+        raise _refusal(error) from error
+
+
+def _refusal(error: Exception) -> A2AError:
+    """Return the protocol's error."""
+    problem = problem_of(error)
+    if problem is None:
+        logger.error("a request of A2A has failed", exc_info=error)
+        return InternalError("the gateway has failed; its log says how")
+    if problem.status == 404:
+        return TaskNotFoundError(str(problem))
+    return InvalidParamsError(str(problem)) if problem.status < 500 else InternalError(str(problem))
+
+
+def _method(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """A method of the protocol: its required parameters are there, and what it raises is the protocol's."""
+
+    @wraps(method)
+    async def answered(self: _Handler, params: Any, context: ServerCallContext) -> Any:
+        with _protocol_errors():
+            return await method(self, params, context)
+
+    checked: Callable[..., Coroutine[Any, Any, Any]] = validate_request_params(answered)
+    return checked
+
+
 class _Handler(RequestHandler):
     """The methods of the protocol, for one agent."""
 
@@ -95,7 +139,7 @@ class _Handler(RequestHandler):
         self._gateway = gateway
         self._offer = offer
 
-    @validate_request_params
+    @_method
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         found, identity = await self._take(params, context)
         if not params.configuration.return_immediately:
@@ -106,24 +150,27 @@ class _Handler(RequestHandler):
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Any, None]:
-        found, _ = await self._take(params, context)
-        async for each in self._updates(found):
-            yield each
+        with _protocol_errors():
+            found, _ = await self._take(params, context)
+            async for each in self._updates(found):
+                yield each
 
-    @validate_request_params
+    @_method
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
         return await self._task(await self._run_of(params.id, context))
 
-    @validate_request_params
+    @_method
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
-        identity = await self._identity(context)
+        identity = _identity_of(context)
         size = params.page_size or 50
+        if not 1 <= size <= MAX_PAGE_SIZE:
+            raise InvalidParamsError(f"pageSize {size}: expected 1 to {MAX_PAGE_SIZE}")
         conditions = [f"{SESSION.name} = {quote(params.context_id)}"] if params.context_id else []
         listed = await self._gateway.list(identity, conditions, limit=size)
         tasks = [await self._task(await self._gateway.run(identity, each.id)) for each in listed]
         return ListTasksResponse(tasks=tasks, page_size=size, total_size=len(tasks))
 
-    @validate_request_params
+    @_method
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
         found = await self._run_of(params.id, context)
         await found.handle.cancel("the client has cancelled the task")
@@ -134,65 +181,55 @@ class _Handler(RequestHandler):
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Any, None]:
-        found = await self._run_of(params.id, context)
-        if found.has_ended:
-            raise UnsupportedOperationError(f"the task {params.id!r} has ended: ask for it by GetTask")
-        async for each in self._updates(found):
-            yield each
+        with _protocol_errors():
+            found = await self._run_of(params.id, context)
+            if found.has_ended:
+                raise UnsupportedOperationError(f"the task {params.id!r} has ended: ask for it by GetTask")
+            async for each in self._updates(found):
+                yield each
 
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> AgentCard:
         raise UnsupportedOperationError("there is no other card than the public one")
 
+    @_method
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
         found = await self._run_of(params.task_id, context)
-        with _protocol_errors():
-            return await add_config(self._gateway, found, params)
+        return await add_config(self._gateway, found, params)
 
+    @_method
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
         found = await self._run_of(params.task_id, context)
-        with _protocol_errors():
-            return await config_of(found, params.id)
+        return await config_of(found, params.id)
 
+    @_method
     async def on_list_task_push_notification_configs(
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
         found = await self._run_of(params.task_id, context)
-        with _protocol_errors():
-            return await configs_of(found)
+        return await configs_of(found)
 
+    @_method
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
         found = await self._run_of(params.task_id, context)
-        with _protocol_errors():
-            await remove_config(self._gateway, found, params.id)
-
-    async def _identity(self, context: ServerCallContext) -> Identity:
-        try:
-            return await identity_of(context.state["headers"], self._gateway.authenticators)
-        except HttpProblem as problem:
-            raise _refusal(problem) from problem
+        await remove_config(self._gateway, found, params.id)
 
     async def _run_of(self, id: str, context: ServerCallContext) -> FoundRun:
-        identity = await self._identity(context)
-        try:
-            return await self._gateway.run(identity, id)
-        except Exception as error:
-            raise _refusal(error) from error
+        return await self._gateway.run(_identity_of(context), id)
 
     async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[FoundRun, Identity]:
         """Pass a message on, and tell whom it names what becomes of its task."""
-        identity = await self._identity(context)
-        with _protocol_errors():
-            found = await self._pass_on(params.message, identity)
-            if params.configuration.HasField("task_push_notification_config"):
-                await add_config_or_tell(self._gateway, found, params.configuration.task_push_notification_config)
+        identity = _identity_of(context)
+        found = await self._pass_on(params.message, identity)
+        if params.configuration.HasField("task_push_notification_config"):
+            await add_config_or_tell(self._gateway, found, params.configuration.task_push_notification_config)
         return found, identity
 
     async def _pass_on(self, message: Message, identity: Identity) -> FoundRun:
@@ -286,6 +323,22 @@ class _Handler(RequestHandler):
         return task
 
 
+def _require_short_lists(body: dict[str, Any]) -> None:
+    """Raise `HttpProblem` for long lists: of each wrong element the library makes several errors."""
+    for name, value in body.items():
+        if isinstance(value, list) and len(value) > MAX_PARTS:
+            raise HttpProblem(
+                422, "invalid", f"{name!r:.100} has {len(value):,} elements: expected at most {MAX_PARTS}"
+            )
+        if isinstance(value, dict) and name != "metadata":
+            _require_short_lists(value)
+
+
+def _identity_of(context: ServerCallContext) -> Identity:
+    identity: Identity = context.state["auth"]
+    return identity
+
+
 def context_of(run_id: str) -> str:
     """Return the session of a run; a run of none is its own context."""
     session, slash, turn = run_id.rpartition("/")
@@ -344,25 +397,3 @@ def _waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> Task
         data = f'{{"digest": "{first.digest}", "approved": true}}'
         text = f"{asked} Answer `approve`, or `deny` and why, or send the data {data}."
     return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text))
-
-
-@contextmanager
-def _protocol_errors() -> Iterator[None]:
-    """Turn what is raised into the protocol's errors."""
-    try:
-        yield
-    except A2AError:
-        raise
-    except Exception as error:
-        raise _refusal(error) from error
-
-
-def _refusal(error: Exception) -> A2AError:
-    """Return the protocol's error."""
-    problem = problem_of(error)
-    if problem is None:
-        logger.error("a request of A2A has failed", exc_info=error)
-        return InternalError("the gateway has failed; its log says how")
-    if problem.status == 404:
-        return TaskNotFoundError(str(problem))
-    return InvalidParamsError(str(problem)) if problem.status < 500 else InternalError(str(problem))

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -30,6 +29,7 @@ from .metrics import Meters
 from .octopus import OctopusDialect
 from .openai_chat import ChatCompletions
 from .openai_responses import Responses
+from .openai_wire import refusal_response
 from .operations import problem_json
 from .own import OwnDialect
 from .problems import HttpProblem
@@ -138,8 +138,10 @@ def gateway_app(
 
 async def _no_such_address(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    text = f"{request.method} {request.url.path}: {error.detail}"
-    return problem_json(HttpProblem(error.status_code, "no_such_address", text, headers=error.headers))
+    path = request.url.path
+    text = f"{request.method} {path:.200}: {error.detail}"
+    refuse = refusal_response if path.startswith("/v1/") else problem_json
+    return refuse(HttpProblem(error.status_code, "no_such_address", text, headers=error.headers))
 
 
 class _OwnPages:
@@ -153,7 +155,8 @@ class _OwnPages:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             origin = headers.get("origin")
-            if origin and origin not in self._origins and urlsplit(origin).netloc != headers.get("host"):
+            own = {f"{scheme}://{headers.get('host')}" for scheme in ("http", "https")}
+            if origin and origin not in self._origins | own:
                 refused = HttpProblem(
                     403, "origin", f"pages of {origin!r} may not ask here: allow them by --allow-origin"
                 )

@@ -7,8 +7,9 @@ import hashlib
 import hmac
 import inspect
 import json
+import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -39,7 +40,7 @@ class Identity:
 
 
 IDENTIFIED = "perdure.identified"
-"""Is in the scope of a request (ASGI) once it is known who asks."""
+"""In the scope of a request (ASGI): is called with the `Identity` of who asks, once that is known."""
 ANYBODY = Identity("anybody")
 """Who asks a gateway that asks nobody who they are."""
 
@@ -54,11 +55,15 @@ class Authenticator(Protocol):
         """
 
 
+WITHOUT_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
+"""Of a text without control characters: databases refuse some, and people do not see them."""
+
+
 class _Person(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(min_length=1, max_length=200)
-    tenant: str | None = Field(default=None, min_length=1, max_length=64)
+    name: str = Field(min_length=1, max_length=200, pattern=WITHOUT_CONTROLS)
+    tenant: str | None = Field(default=None, min_length=1, max_length=64, pattern=WITHOUT_CONTROLS)
     roles: list[str] = []
 
 
@@ -169,17 +174,20 @@ class Function:
                 found = await run_in_threadpool(self._function, dict(headers))
             if found is None or isinstance(found, Identity):
                 return found
-            person = _Person.model_validate(found)
+            return _identity(found)
         except Exception as error:  # Whatever the function raises.
             logger.warning("the function that identifies who asks has failed: %s", type(error).__name__)
             return None
-        return Identity(person.name, person.tenant, frozenset(person.roles))
+
+
+def _identity(person: Mapping[str, Any]) -> Identity:
+    """Return who it is. Raises `ValidationError`."""
+    read = _Person.model_validate(person)
+    return Identity(read.name, read.tenant, frozenset(read.roles))
 
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Of signatures: those with a public key."""
-KEYS_SECONDS = 300.0
-"""So long an issuer's keys count before they are asked for again."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +202,8 @@ class OpenIdSettings:
     tenant_claim: str = ""
     """A claim, or a path to it with dots; "" for no tenants."""
     roles_claim: str = ""
+    keys_seconds: float = 300.0
+    """After so long the keys are asked for again."""
 
 
 class OpenId:
@@ -204,12 +214,10 @@ class OpenId:
 
         self._jwt = jwt
         self.settings = settings
-        self._keys: Any = None
-        self._read_at = 0.0
-        self._reading = asyncio.Lock()
+        self._keys = _IssuerKeys(settings, lambda text: jwt.PyJWKSet.from_json(text).keys)
 
     async def identify(self, headers: Mapping[str, str]) -> Identity | None:
-        """See `Authenticator`. Raises `HttpProblem` for a token that is not valid, or when the keys can't be had."""
+        """See `Authenticator`. Raises `HttpProblem` for a token that is not valid, or when no keys could be had."""
         token, jwt, settings = bearer_of(headers), self._jwt, self.settings
         if token.count(".") != 2:
             return None
@@ -223,51 +231,89 @@ class OpenId:
                 issuer=settings.issuer,
                 options={"require": ["exp", "iss", "aud"]},
             )
-        except jwt.PyJWTError as error:
-            raise HttpProblem(401, "unauthenticated", f"the token is not accepted: {error}") from error
+        except (jwt.PyJWTError, RecursionError) as error:
+            raise HttpProblem(401, "unauthenticated", f"the token is not accepted: {str(error)[:200]}") from error
         return self._identity(claims)
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         settings = self.settings
         name, tenant = _claim(claims, settings.name_claim), _claim(claims, settings.tenant_claim)
-        if not isinstance(name, str) or not name:
+        roles = _claim(claims, settings.roles_claim) or []
+        if not name:
             raise HttpProblem(
                 403, "forbidden", f"the token says nobody's name: it has no claim {settings.name_claim!r}"
             )
-        if settings.tenant_claim and (not isinstance(tenant, str) or not tenant):
+        if settings.tenant_claim and not tenant:
             claim = settings.tenant_claim
             raise HttpProblem(403, "forbidden", f"the token names no tenant: it has no claim {claim!r}")
-        roles = _claim(claims, settings.roles_claim) or []
-        named = [roles] if isinstance(roles, str) else [each for each in roles if isinstance(each, str)]
-        return Identity(name, tenant or None, frozenset(named))
+        try:
+            return _identity({"name": name, "tenant": tenant, "roles": [roles] if isinstance(roles, str) else roles})
+        except ValidationError as error:
+            raise HttpProblem(403, "forbidden", f"the token's claims can't be used: {faults_in(error)}") from error
 
     async def _key(self, id: str | None) -> Any:
-        """Return the issuer's key of that id; they are read again when it is unknown, but not at every request."""
-        async with self._reading:
-            is_old = time.monotonic() - self._read_at > KEYS_SECONDS
-            if self._keys is None or is_old or (self._find(id) is None and time.monotonic() - self._read_at > 10.0):
-                self._keys = await run_in_threadpool(self._read_keys)
-                self._read_at = time.monotonic()
-        if (key := self._find(id)) is None:
+        key = await self._keys.find(id)
+        if key is None and not self._keys.are_known:
+            raise HttpProblem(
+                503, "keys_missing", "the keys of the tokens' issuer can't be had", headers={"Retry-After": "10"}
+            )
+        if key is None:
             raise HttpProblem(401, "unauthenticated", "the token is signed with a key that its issuer does not name")
         return key
 
-    def _find(self, id: str | None) -> Any:
-        keys = list(self._keys.keys) if self._keys is not None else []
+
+UNKNOWN_SECONDS = 10.0
+"""At most so often they are asked for because a token names one that is not known."""
+KEPT_SECONDS = 24 * 3600.0
+"""So long keys count while their issuer can't be asked."""
+ISSUER_SECONDS = 5.0
+"""So long an issuer may take to answer, as a whole."""
+
+
+class _IssuerKeys:
+    """The keys of an issuer. One question at a time is asked, for all; who has a known key does not wait for it."""
+
+    def __init__(self, settings: OpenIdSettings, parse: Callable[[str], Any]) -> None:
+        self._settings = settings
+        self._parse = parse
+        self._keys: Sequence[Any] = ()
+        self._read_at = self._asked_at = -math.inf
+        self._asking: asyncio.Task[None] | None = None
+
+    @property
+    def are_known(self) -> bool:
+        """Whether the issuer has said them, not too long ago."""
+        return time.monotonic() - self._read_at < KEPT_SECONDS
+
+    async def find(self, id: str | None) -> Any:
+        """Return the key of that id, or the only one for None; None where there is none."""
+        key = self._known(id)
+        is_idle = self._asking is None or self._asking.done()
+        pause = UNKNOWN_SECONDS if key is None else self._settings.keys_seconds
+        if is_idle and time.monotonic() - self._asked_at > pause:
+            self._asked_at = time.monotonic()
+            self._asking = asyncio.create_task(self._ask())
+        if key is None and self._asking is not None:
+            await asyncio.wait([self._asking])
+            key = self._known(id)
+        return key
+
+    def _known(self, id: str | None) -> Any:
+        keys = self._keys if self.are_known else ()
         if id is None:
             return keys[0] if len(keys) == 1 else None
         return next((key for key in keys if key.key_id == id), None)
 
-    def _read_keys(self) -> Any:
+    async def _ask(self) -> None:
         try:
-            text = _read(self.settings.keys or self._keys_address())
-            return self._jwt.PyJWKSet.from_json(text)
-        except (OSError, ValueError, self._jwt.PyJWTError) as error:
-            logger.error("the keys of %s can't be had: %s", self.settings.issuer, error)
-            raise HttpProblem(503, "keys_missing", "the keys of the tokens' issuer can't be had") from error
+            async with asyncio.timeout(ISSUER_SECONDS):
+                self._keys = self._parse(await _read(self._settings.keys or await self._address()))
+            self._read_at = time.monotonic()
+        except Exception as error:  # Whatever the issuer answers.
+            logger.error("the keys of %s can't be had: %s", self._settings.issuer, repr(error)[:500])
 
-    def _keys_address(self) -> str:
-        document = json.loads(_read(self.settings.issuer.rstrip("/") + "/.well-known/openid-configuration"))
+    async def _address(self) -> str:
+        document = json.loads(await _read(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"))
         return cast(str, document["jwks_uri"])
 
 
@@ -275,26 +321,18 @@ MAX_KEYS_BYTES = 1024 * 1024
 """Of an issuer's documents."""
 
 
-def _read(place: str) -> str:
-    """Return the text of a file or of a URL, at most `MAX_KEYS_BYTES`. Raises OSError and ValueError."""
+async def _read(place: str) -> str:
+    """Return the text of a file or of a URL. Raises OSError, and ValueError for more than `MAX_KEYS_BYTES`."""
     if not place.startswith(("https://", "http://")):
         return Path(place).read_text(encoding="utf-8")
-    try:
-        with httpx2.stream("GET", place, timeout=10.0) as answer:
-            answer.raise_for_status()
-            return _read_bounded(answer.iter_bytes(), place).decode()
-    except httpx2.HTTPError as error:
-        raise OSError(f"{place}: {error}") from error
-
-
-def _read_bounded(chunks: Iterable[bytes], place: str) -> bytes:
-    """Return the content. Raises ValueError for more than `MAX_KEYS_BYTES`."""
     content = b""
-    for chunk in chunks:
-        content += chunk
-        if len(content) > MAX_KEYS_BYTES:
-            raise ValueError(f"{place} has more than {MAX_KEYS_BYTES} bytes")
-    return content
+    async with httpx2.AsyncClient(timeout=ISSUER_SECONDS) as http, http.stream("GET", place) as answer:
+        answer.raise_for_status()
+        async for chunk in answer.aiter_bytes():
+            content += chunk
+            if len(content) > MAX_KEYS_BYTES:
+                raise ValueError(f"{place} has more than {MAX_KEYS_BYTES} bytes")
+    return content.decode()
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> Any:

@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .identity import IDENTIFIED, bearer_of
+from .identity import ANYBODY, IDENTIFIED, Identity, bearer_of
 from .metrics import Meters
 from .operations import problem_json
 from .problems import HttpProblem, too_large
@@ -51,18 +51,18 @@ Refuse = Callable[[HttpProblem], ASGIApp]
 class RequestLimiter:
     """Lets requests in, counts them, and refuses what is too much, in the form of their protocol.
 
-    A client is who has a token or, for requests without one, an address: those that a proxy sends have one address,
-    unless it says theirs (`FORWARDED_ALLOW_IPS`). Requests whose token nobody knows count for their address as well,
-    and who sends too many of them may try no further tokens from there; those that are known are let in.
+    A client is who asks; until that is known, and where nobody is asked, it is an address: those that a proxy sends
+    have one address, unless it says theirs (`FORWARDED_ALLOW_IPS`). Who sends too many requests whose token nobody
+    knows may try no further ones from there; those that are known are let in.
     """
 
     def __init__(self, limits: Limits, meters: Meters) -> None:
         self._limits = limits
         self._meters = meters
         self._open: Counter[str] = Counter()
-        self._rates = _Rates(limits.rate) if limits.rate is not None else None
-        self._known: LRUCache[str, bool] = LRUCache(MAX_CLIENTS)
-        """Whose token was good before."""
+        self._rates = _Rates(limits.rate)
+        self._known: LRUCache[str, str] = LRUCache(MAX_CLIENTS)
+        """The clients whose tokens were good before, by the tokens' digests."""
 
     def guarding(self, app: ASGIApp, protocol: str, refuse: Refuse = problem_json) -> ASGIApp:
         """Return the application behind these limits."""
@@ -72,49 +72,82 @@ class RequestLimiter:
                 await app(scope, receive, send)
                 return
             request = _Request(self._limits, receive, send, refuse, scope)
-            address, client = _address(scope), _client(scope)
+            client = _Client(scope)
             with self._meters.request(protocol, request), self._place(client):
                 try:
-                    self._admit(scope, client, address)
+                    self._admit(scope, client)
                     await app(scope, request.receive, request.send)
                 except HttpProblem as problem:
                     if not request.status:
                         await request.refuse(problem)
                     elif not request.kind:
                         raise
-            if request.status == 401 and self._rates and client != address:
-                self._rates.take(address)
-            elif IDENTIFIED in scope:
-                self._known[client] = True
+            if request.status == 401:
+                self._known.pop(client.token, None)
 
         return admitted
 
     @contextmanager
-    def _place(self, client: str) -> Iterator[None]:
-        self._open[client] += 1
+    def _place(self, client: _Client) -> Iterator[None]:
+        client.name = self._known.get(client.token, client.name)
+        self._open[client.name] += 1
         try:
             yield
         finally:
-            self._open[client] -= 1
-            if not self._open[client]:
-                del self._open[client]
+            self._leave(client.name)
 
-    def _admit(self, scope: Scope, client: str, address: str) -> None:
+    def _leave(self, name: str) -> None:
+        self._open[name] -= 1
+        if not self._open[name]:
+            del self._open[name]
+
+    def _admit(self, scope: Scope, client: _Client) -> None:
         """Raises `HttpProblem` for a request that is too large or too much."""
-        limits, length = self._limits, Headers(scope=scope).get("content-length", "0")[:18]
+        limits, headers = self._limits, Headers(scope=scope)
+        length = headers.get("content-length", "0")[:18]
+        if len(headers.getlist("authorization")) > 1:
+            raise HttpProblem(400, "two_tokens", "expected one header `Authorization` at most")
         if length.isdecimal() and int(length) > limits.max_bytes:
             raise too_large(limits.max_bytes)
         if self._open.total() > limits.max_open:
             raise _too_many("open", f"{limits.max_open} requests are open at this gateway")
-        if self._open[client] > limits.max_open_each:
-            raise _too_many("open_each", f"{limits.max_open_each} requests of yours are open at this gateway")
-        if self._rates is None:
+        self._count(client)
+
+        def identified(identity: Identity) -> None:
+            if identity is not ANYBODY:
+                self._identified(client, repr((identity.tenant, identity.name)))
+
+        scope[IDENTIFIED] = identified
+
+    def _identified(self, client: _Client, name: str) -> None:
+        """Count a request for who asks, instead of its address. Raises `HttpProblem` where that is too much."""
+        if client.token:
+            self._known[client.token] = name
+        if client.name == name:
             return
-        wait = self._rates.take(client)
-        if client not in self._known and client != address:
-            wait = max(wait, self._rates.wait(address))
-        if wait > 0.0:
-            raise _too_many("rate", f"more than {limits.rate:g} requests a second", math.ceil(wait))
+        self._rates.give_back(client.name)
+        self._leave(client.name)
+        client.name = name
+        self._open[name] += 1
+        self._count(client)
+
+    def _count(self, client: _Client) -> None:
+        """Raises `HttpProblem` where a client has too many requests."""
+        if self._open[client.name] > self._limits.max_open_each:
+            raise _too_many("open_each", f"{self._limits.max_open_each} requests of yours are open at this gateway")
+        if (wait := self._rates.take(client.name)) > 0.0:
+            raise _too_many("rate", f"more than {self._limits.rate:g} requests a second", math.ceil(wait))
+
+
+class _Client:
+    """Who a request counts for."""
+
+    def __init__(self, scope: Scope) -> None:
+        token = bearer_of({"authorization": Headers(scope=scope).get("authorization", "")})
+        self.token = hashlib.sha256(token.encode()).hexdigest() if token else ""
+        """The digest of what the request says who it is by."""
+        self.name = str((scope.get("client") or ("",))[0])
+        """Its address, until it is known who it is."""
 
 
 def _too_many(reason: str, text: str, seconds: int = 1) -> HttpProblem:
@@ -185,31 +218,24 @@ class _Request:
 class _Rates:
     """How many requests each client may make yet: so many a second are added, up to a burst."""
 
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._burst = max(1.0, rate * BURST_SECONDS)
+    def __init__(self, rate: float | None) -> None:
+        self._is_bounded = rate is not None
+        self._rate = rate or 1.0
+        self._burst = max(1.0, self._rate * BURST_SECONDS)
         self._left: LRUCache[str, tuple[float, float]] = LRUCache(MAX_CLIENTS)
 
     def take(self, client: str) -> float:
         """Take one; return after how many seconds there is one, 0 where there was."""
-        left, now = self._now(client), time.monotonic()
-        self._left[client] = (left - 1.0 if left >= 1.0 else left, now)
+        if not self._is_bounded:
+            return 0.0
+        left = self._now(client)
+        self._left[client] = (left - 1.0 if left >= 1.0 else left, time.monotonic())
         return 0.0 if left >= 1.0 else (1.0 - left) / self._rate
 
-    def wait(self, client: str) -> float:
-        """Return after how many seconds there is one, without taking it."""
-        return max(0.0, (1.0 - self._now(client)) / self._rate)
+    def give_back(self, client: str) -> None:
+        """Take one less."""
+        self._left[client] = (self._now(client) + 1.0, time.monotonic())
 
     def _now(self, client: str) -> float:
         left, at = self._left.get(client, (self._burst, 0.0))
         return min(self._burst, left + (time.monotonic() - at) * self._rate)
-
-
-def _address(scope: Scope) -> str:
-    return str((scope.get("client") or ("",))[0])
-
-
-def _client(scope: Scope) -> str:
-    """Return what stands for who asks: the digest of a token, else the address."""
-    token = bearer_of({"authorization": Headers(scope=scope).get("authorization", "")})
-    return hashlib.sha256(token.encode()).hexdigest() if token else _address(scope)

@@ -21,7 +21,6 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .._version import __version__
 from ..errors import RunError
@@ -32,7 +31,7 @@ from ..text import one_line
 from ..tool_calls import PendingApproval
 from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, moment, output_text, with_deciders
 from .identity import Identity
-from .operations import json_rpc_refusal, problem_of_request, problem_response
+from .operations import JsonRpcEntrance, json_rpc_refusal, problem_of_request
 from .problems import HttpProblem
 
 ORIGIN_NAME = "gateway:mcp"
@@ -81,7 +80,7 @@ class McpDialect:
         security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         app = server.streamable_http_app(streamable_http_path="/", stateless_http=True, transport_security=security)
         self._server = server
-        return [Mount("/mcp", _Identified(app, gateway))]
+        return [Mount("/mcp", JsonRpcEntrance(app, gateway))]
 
     def refusal(self, problem: HttpProblem) -> Response:
         """Return the answer to a request that is refused before it is read."""
@@ -93,24 +92,6 @@ class McpDialect:
         assert self._server is not None
         async with self._server.session_manager.run():
             yield
-
-
-class _Identified:
-    """Lets in who is known, before anything of the protocol is read, and notes who it is."""
-
-    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
-        self._app = app
-        self._gateway = gateway
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            request = Request(scope)
-            try:
-                request.state.identity = await self._gateway.identify(request)
-            except Exception as error:
-                await problem_response(error, request)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
 
 
 class _AgentServer:
@@ -246,7 +227,7 @@ def _request_of(ctx: Context) -> Request:
 
 
 def _identity_of(ctx: Context) -> Identity:
-    identity: Identity = _request_of(ctx).state.identity
+    identity: Identity = _request_of(ctx).scope["auth"]
     return identity
 
 

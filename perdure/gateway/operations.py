@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import TypeVar
 
 from .._version import __version__
@@ -157,9 +158,46 @@ def type_name(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
+class JsonRpcEntrance:
+    """Lets in who is known, with a body that other faces would take, before a protocol's library reads anything.
+
+    `scope["auth"]` is the identity then. `require` raises `HttpProblem` for bodies that the library would suffer from.
+    """
+
+    def __init__(
+        self, app: ASGIApp, gateway: Gateway, require: Callable[[dict[str, Any]], None] = lambda body: None
+    ) -> None:
+        self._app = app
+        self._require = require
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        read: list[Message] = []
+        try:
+            scope["auth"] = await self._gateway.identify(request)
+            if request.method == "POST":
+                self._require(await json_body(request))
+                read = [{"type": "http.request", "body": await request.body()}]
+        except Exception as error:
+            await json_rpc_refusal(problem_of_request(error, request))(scope, receive, send)
+            return
+
+        async def receive_again() -> Message:
+            return read.pop() if read else await receive()
+
+        await self._app(scope, receive_again, send)
+
+
+_JSON_RPC_CODES = {"no_json": -32700, "invalid": -32600}
+
+
 def json_rpc_refusal(problem: HttpProblem) -> JSONResponse:
     """Return the answer to a request of JSON-RPC that is refused before it is read."""
-    error = {"code": -32000, "message": str(problem), "data": {"kind": problem.kind}}
+    error = {"code": _JSON_RPC_CODES.get(problem.kind, -32000), "message": str(problem), "data": {"kind": problem.kind}}
     body = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(body, status_code=problem.status, headers=problem.headers)
 

@@ -10,13 +10,13 @@ from ..client.listed_status import ListedStatus
 from ..messages import CutShort, Usage
 from ..protocol.outcome import RunStatus
 from ..tool_calls import PendingApproval
+from .identity import WITHOUT_CONTROLS
 
 MAX_WAIT = 60.0
 """Seconds that a request may wait for a result."""
 
 
 MAX_ID_CHARS = 200
-WITHOUT_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
 """Of ids and names: Temporal's databases fail at NUL in a filter, and headers can have none of these."""
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -37,6 +40,9 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"days": 3, "photo": 5}, ["'photo'", "5", "image"]),
     ({}, ["days"]),
 ]
+PLACES = ["perdure/runs/{}", "perdure/sessions/{}", "perdure/runs?session={}", "v1/responses/{}", "v1/conversations/{}"]
+PLACES += ["ai/tested/{}/stream", "kaos/tested/memory/events?session_id={}"]
+TOOL_CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 NOT_FINITE = [float("nan"), float("inf"), -float("inf")]
 RIGHT: list[dict[str, Any]] = [
     {"days": 3},
@@ -132,3 +138,34 @@ def test_a_number_that_is_not_finite(number: float) -> None:
     for given in ({"share": number}, {"o": {"deep": [number]}}):
         with pytest.raises(RenderError, match="has a number that JSON does not have"):
             require_kinds(agent, given)
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "a\ud800b", "x" * 5000], ids=["nul", "half", "long"])
+async def test_ids_that_no_server_takes_are_refused_at_once(scripted: Scripted, serve_agents: Serve, odd: str) -> None:
+    """Temporal's client asks for an id that a database refuses again and again, for ten seconds."""
+    asked: list[tuple[str, str, Any]] = []
+    for path, body in WORDS:
+        if path == "a2a/tested":
+            message = {**body["params"]["message"], "contextId": odd}
+            asked.append(("POST", path, {**body, "params": {"message": message}}))
+            asked.append(("POST", path, {**body, "method": "tasks/get", "params": {"id": odd}}))
+        ids = {"threadId": odd} if path == "ag-ui/tested" else {"id": odd} if path == "ai/tested" else {}
+        asked += [("POST", path, {**body, **ids})] if ids else []
+    words = WORDS[1][1]
+    asked += [("POST", "v1/responses", {**words, key: odd}) for key in ("previous_response_id", "conversation")]
+    if odd.isascii():  # The half of a character is another one once it was in a path.
+        send = [("api/chat/{}/send", WORDS[4][1]), ("perdure/sessions/{}/messages", WORDS[3][1])]
+        asked += [("POST", path.format(quote(odd)), body) for path, body in send]
+        asked += [("GET", path.format(quote(odd)), None) for path in PLACES]
+    asked.append(("POST", "mcp/", {**TOOL_CALL, "params": {"name": "result", "arguments": {"run": odd}}}))
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    async with serve_agents(scripted_agent(scripted([]))) as served, httpx2.AsyncClient(timeout=60) as http:
+        for method, path, body in asked:
+            began = time.monotonic()
+            content = None if body is None else json.dumps(body)
+            answer = await http.request(method, f"{served.url}/{path}", content=content, headers=headers)
+            is_error = '"error":{' in answer.text or '"isError":true' in answer.text
+            assert 400 <= answer.status_code < 500 or is_error, (path, answer.status_code, answer.text[:200])
+            assert time.monotonic() - began < 5, path
+            assert "SQL" not in answer.text
+            assert len(answer.text) < 2000

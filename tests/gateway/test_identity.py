@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,10 +17,15 @@ import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from perdure.errors import ConfigurationError
 from perdure.gateway.identity import Function, Identity, OpenId, OpenIdSettings, TokenFile, identity_of
 from perdure.gateway.problems import HttpProblem
+from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
@@ -78,7 +87,7 @@ async def test_a_function_of_ones_own() -> None:
 async def test_tokens_of_an_issuer(tmp_path: Path) -> None:
     key, stranger = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
     public = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True) | {"kid": "k1"}
-    (tmp_path / "keys.json").write_text(__import__("json").dumps({"keys": [public]}))
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
     settings = OpenIdSettings(
         "https://issuer.example", "perdure", str(tmp_path / "keys.json"), "email", "org.id", "org.roles"
     )
@@ -104,6 +113,66 @@ async def test_tokens_of_an_issuer(tmp_path: Path) -> None:
         assert refused.value.status == 401
     with pytest.raises(HttpProblem, match="names no tenant"):
         await identity_of(token(org={}), known)
+
+
+@asynccontextmanager
+async def issuing_keys(document: str) -> AsyncIterator[tuple[str, asyncio.Event, list[str]]]:
+    """An issuer's keys: where they are, what lets it answer, and each request."""
+    answers, asked = asyncio.Event(), list[str]()
+
+    async def keys(request: Request) -> Response:
+        asked.append(request.url.path)
+        await answers.wait()
+        return Response(document)
+
+    async with serve(Starlette(routes=[Route("/keys", keys)]), "127.0.0.1", 0) as url:
+        yield f"{url}/keys", answers, asked
+        answers.set()
+
+
+async def test_an_issuer_that_hangs_delays_nobody_whose_key_is_known() -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    public = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True) | {"kid": "k1"}
+
+    def token(kid: str = "k1", **other: object) -> dict[str, str]:
+        claims = {"iss": "i", "aud": "perdure", "exp": time.time() + 60, "sub": "ann", **other}
+        return bearer(jwt.encode(claims, key, algorithm="RS256", headers={"kid": kid}))
+
+    async def status(headers: dict[str, str]) -> int:
+        try:
+            await identity_of(headers, known)
+        except HttpProblem as problem:
+            return problem.status
+        return 200
+
+    async with issuing_keys(json.dumps({"keys": [public]})) as (place, answers, asked):
+        known = [OpenId(OpenIdSettings("i", "perdure", place, keys_seconds=0.0))]
+        first = [asyncio.create_task(status(token())) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        answers.set()
+        assert (await asyncio.gather(*first), len(asked)) == ([200] * 20, 1)
+        answers.clear()
+        assert [await status(token()) for _ in range(5)] == [200] * 5
+        strangers = [asyncio.create_task(status(token(kid=f"k{number}"))) for number in range(2, 22)]
+        await asyncio.wait(strangers, timeout=0.1)
+        async with asyncio.timeout(1):
+            assert [await status(token()) for _ in range(5)] == [200] * 5
+        answers.set()
+        assert (await asyncio.gather(*strangers), len(asked)) == ([401] * 20, 2)
+        assert (await status(token(kid="k30")), len(asked)) == (401, 2), "not asked for again at once"
+        assert [await status(token(sub=each)) for each in (5, "a\0b", "a" * 201)] == [401, 403, 403]
+    nested = base64.urlsafe_b64encode(b"[" * 30_000).decode()
+    assert await status(bearer(f"{nested}.e30.x")) == 401
+    for roles, tenant in ((5, "acme"), ([1], "acme"), ({"a": 1}, "acme"), ("a", "ac\0me"), ("a", 7)):
+        known[0].settings = OpenIdSettings("i", "perdure", place, tenant_claim="tid", roles_claim="roles")
+        assert await status(token(roles=roles, tid=tenant)) == 403, (roles, tenant)
+
+
+async def test_an_issuer_that_can_not_be_asked(tmp_path: Path) -> None:
+    known = [OpenId(OpenIdSettings("i", "perdure", str(tmp_path / "missing.json")))]
+    with pytest.raises(HttpProblem) as refused:
+        await identity_of(bearer(jwt.encode({"sub": "ann"}, "k" * 64, headers={"kid": "k"})), known)
+    assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "10"})
 
 
 async def test_a_tenant_reaches_its_own_alone(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:

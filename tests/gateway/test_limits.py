@@ -14,7 +14,7 @@ import pytest
 
 from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway, OfferedAgent
-from perdure.gateway.identity import TokenFile
+from perdure.gateway.identity import Function, TokenFile
 from perdure.gateway.limits import Limits
 from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedModel, says
@@ -79,9 +79,40 @@ async def test_a_client_asks_so_often_and_no_more(scripted: Scripted, serve_agen
             return (await ask(token)).status_code
 
         guesses = [await guess(number) for number in range(4)]
-        assert guesses == [401, 401, 429, 429], "guesses count for their address"
+        assert guesses == [401, 429, 429, 429], "guesses count for their address, wherever"
         with pytest.raises(openai.RateLimitError):
             await client.models.list()
+
+
+async def test_who_asks_is_counted_whatever_else_a_request_says(scripted: Scripted, serve_agents: Serve) -> None:
+    known = [Function(lambda headers: {"name": "ann"} if headers.get("x-user") == "ann" else None)]
+    async with (
+        serve_agents(scripted_agent(scripted([])), limits=Limits(rate=0.01), known=known) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
+
+        async def ask(number: int, **more: str) -> int:
+            invented = {"authorization": f"Bearer invented{number}", "x-forwarded-for": f"10.0.0.{number}"}
+            return (await http.get("/v1/models", headers={**invented, **more})).status_code
+
+        assert [await ask(number, **{"x-user": "ann"}) for number in range(3)] == [200, 429, 429]
+        assert [await ask(number) for number in range(3, 6)] == [401, 429, 429]
+
+
+async def test_who_is_unknown_is_told_so_before_a_body_is_read(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
+    async with serve_agents(scripted_agent(scripted([])), known=[tokens]) as served:
+        port = httpx2.URL(served.url).port
+        for address in [*ADDRESSES, "/ag-ui/tested", "/ai/tested", "/v1/responses"]:
+            for tokens_sent, status in ((["invented"], b"401"), (["token-of-ann-at-acme", "invented"], b"400")):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                head = f"POST {address} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+                sent = "".join(f"Authorization: Bearer {each}\r\n" for each in tokens_sent)
+                writer.write(f"{head}{sent}\r\n{{".encode())
+                async with asyncio.timeout(20):
+                    assert (await reader.readline()).split()[1] == status, (address, tokens_sent)
+                writer.close()
 
 
 async def test_so_many_requests_are_open_at_a_time(scripted: Scripted, serve_agents: Serve) -> None:

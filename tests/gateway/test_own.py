@@ -194,6 +194,7 @@ WRONG: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("GET", "/no/such/address", {}, 404, "no_such_address"),
     ("DELETE", "/agents", {}, 405, "no_such_address"),
     ("POST", "/sessions/any/close", {"headers": {"Origin": "https://evil.example"}}, 403, "origin"),
+    ("POST", "/sessions/any/close", {"headers": {"Origin": "http://["}}, 403, "origin"),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import inspect
+import os
 import socket
 from asyncio import Semaphore, to_thread
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
@@ -305,6 +306,7 @@ async def serve(
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=END_SECONDS,
+        proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,  # uvicorn believes whoever is on this machine otherwise
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
