@@ -140,9 +140,9 @@ async def test_errors_are_the_clients_own(scripted: Scripted, serve_agents: Serv
     async with serve_agents(agent, tools={"echo": echo}) as served, client_of(served, max_retries=2) as client:
         with pytest.raises(openai.NotFoundError, match="There is no agent 'gpt-4o' here: expected tested"):
             await client.chat.completions.create(model="gpt-4o", messages=HI)
-        for unknown, method in (("/embeddings", "POST"), ("/responses/x/compact", "POST"), ("/chat/completions", "GET")):
+        for ask, unknown in ((client.post, "/embeddings"), (client.post, "/a/b/c"), (client.get, "/chat/completions")):
             with pytest.raises(openai.APIStatusError) as missing:
-                await (client.get if method == "GET" else client.post)(unknown, cast_to=object)
+                await ask(unknown, cast_to=object)
             assert missing.value.code == "no_such_address"
         with pytest.raises(openai.BadRequestError, match="n: an agent gives one answer"):
             await client.chat.completions.create(model="tested", messages=HI, n=2)
