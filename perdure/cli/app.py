@@ -132,8 +132,40 @@ class LazyCommands(TyperGroup):
                 )
 
 
+WITHOUT_CODEC = frozenset({"lock", "connect", "validate", "docs", "setup", "backup", "restore", "encryption-key"})
+"""Commands that read no payload."""
+
+
+_codec = typer.Typer(add_completion=False)
+
+
+@_codec.command()
+def _choose_codec(
+    codec: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="A PayloadCodec of yours, which writes and reads payloads; default: PERDURE_CODEC.",
+            expose_value=False,
+            callback=lambda value: choose_server({"codec": value}),
+        ),
+    ] = None,
+) -> None:
+    """Has the option of all commands."""
+
+
 def load_command(entry: Entry) -> Any:
-    """Import the command of a line; a `typer.Typer` in its place is a command with commands of its own."""
+    """Import the command of a line, and add the option that all commands have which read payloads.
+
+    A `typer.Typer` in its place is a command with commands of its own.
+    """
+    loaded = _loaded(entry)
+    for command in () if entry.name in WITHOUT_CODEC else getattr(loaded, "commands", {"": loaded}).values():
+        command.params += get_command(_codec).params
+    return loaded
+
+
+def _loaded(entry: Entry) -> Any:
     function = getattr(import_module(f".{entry.module}", __package__), entry.name.replace("-", "_"))
     if isinstance(function, typer.Typer):
         return get_command(function)

@@ -23,9 +23,9 @@ LIMIT = 30
 
 
 def choose_server(chosen: Mapping[str, Any]) -> None:
-    """Make the options that name the server the environment of this process, which everything below reads."""
+    """Make the options by which a server is reached the environment of this process, which everything below reads."""
     variables = {"address": "TEMPORAL_ADDRESS", "namespace": "TEMPORAL_NAMESPACE", "data_dir": "PERDURE_HOME"}
-    for option, variable in variables.items():
+    for option, variable in {**variables, "codec": "PERDURE_CODEC"}.items():
         if value := chosen.get(option):
             os.environ[variable] = str(value)
 

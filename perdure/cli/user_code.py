@@ -13,8 +13,9 @@ from ..argument_types import require_each
 from ..commands import shell_word
 from ..errors import ConfigurationError, LoadError
 from ..guardrails import Compactor
+from ..loading import load_objects, names_in
 from ..settings.mocks import VARIABLE, is_set
-from ..tools.handlers import load_objects, load_tools, names_in
+from ..tools.handlers import load_tools
 from .console import keep_stdout_for_answers, say
 from .problems import UsageProblem
 

@@ -27,6 +27,7 @@ from temporalio.converter import (
     WithSerializationContext,
 )
 
+from .codecs import ForeignCodec, codec_from_environment
 from .encryption import Encryption, EncryptionError, encryption_from_environment, is_configured
 from .encryption.codec import ENCODING as ENCRYPTED
 from .encryption.codec import EncryptingCodec, require_key
@@ -38,6 +39,7 @@ from .failures import (
     Unparsed,
     Unread,
     UnreadValues,
+    readable,
 )
 from .storage import open_storage, storage_from_environment
 from .storage.files import LostValues
@@ -103,7 +105,8 @@ class SharedPayloadConverter(CompositePayloadConverter):
         for payload, type_hint in zip(payloads, type_hints or (), strict=False):
             if type_hint is RawValue and payload.metadata.get("encoding") == UnreadValues.ENCODING.encode():
                 raise UnreadValues.error_of(payload)
-        return super().from_payloads(payloads, type_hints)
+        with readable():
+            return super().from_payloads(payloads, type_hints)
 
     def with_context(self, context: SerializationContext) -> Self:
         """This one: none of its parts takes a context, which the SDK would ask them twenty times an iteration."""
@@ -125,7 +128,8 @@ class DeferringConverter(PayloadConverter):
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         if type_hints is not None or all(payload.ByteSize() <= SHORT_BYTES for payload in payloads):
-            return self.at_once.from_payloads(payloads, type_hints)
+            with readable():  # The converter may be the user's own.
+                return self.at_once.from_payloads(payloads, type_hints)
         if sum(payload.ByteSize() for payload in payloads) > MAX_SENT_BYTES:
             require_readable_soon(payloads)
         return [self._unparsed_value(payload) for payload in payloads]
@@ -332,37 +336,41 @@ def data_converter(
     storage: ExternalStorage | str | None = None,
     compress_from_bytes: int = COMPRESS_FROM_BYTES,
     encryption: Encryption | str | None = None,
+    codec: PayloadCodec | None = None,
 ) -> DataConverter:
     """Return the converter that perdure's clients and workers share.
 
     `storage` is where values go that are too large for Temporal: a URL, as `open_storage` takes it, or the SDK's own
     `ExternalStorage`. Payloads are compressed from `compress_from_bytes` on. With `encryption`, keys in the form of
     `PERDURE_ENCRYPTION_KEY` or what `encryption_from_environment` returns, every payload is encrypted, after that and
-    before it is stored. Raises `ConfigurationError` for a URL or a key that can't be used.
+    before it is stored. With a `codec` of your own, every payload is written by it alone, and not compressed.
+    Raises `ConfigurationError` for a URL or a key that can't be used, and for both encryption and a codec.
     """
     if isinstance(storage, str):
         storage = open_storage(storage)
     if isinstance(encryption, str):
         encryption = Encryption.parse(encryption)
-    codec = ZstdCodec(compress_from_bytes)
+    if encryption and codec:
+        raise EncryptionError(f"{KEY_VARIABLE} and PERDURE_CODEC (--codec) are both given: leave out one of them")
+    own = ZstdCodec(compress_from_bytes)
     return TolerantConverter(
         payload_converter_class=SharedPayloadConverter,
-        failure_converter_class=EncodingFailureConverter if encryption else RedactingFailureConverter,
-        payload_codec=EncryptingCodec(codec, encryption) if encryption else codec,
+        failure_converter_class=EncodingFailureConverter if encryption or codec else RedactingFailureConverter,
+        payload_codec=EncryptingCodec(own, encryption) if encryption else ForeignCodec(codec, own) if codec else own,
         external_storage=storage,
     )
 
 
 def converter_from_environment() -> DataConverter:
-    """Converter with the storage that `PERDURE_STORAGE` names and the keys of `PERDURE_ENCRYPTION_KEY`, if any.
+    """Converter with what `PERDURE_STORAGE`, `PERDURE_ENCRYPTION_KEY` and `PERDURE_CODEC` say.
 
-    Raises `ConfigurationError` for a URL or keys that can't be used.
+    Raises `ConfigurationError` for a URL, keys or a codec that can't be used.
     """
-    return data_converter(storage=storage_from_environment(), encryption=encryption_from_environment())
+    storage, encryption = storage_from_environment(), encryption_from_environment()
+    return data_converter(storage=storage, encryption=encryption, codec=codec_from_environment())
 
 
 perdure_data_converter = data_converter()
-"""With compression, without external storage and encryption."""
 
 
 def with_converter(client: Client) -> Client:

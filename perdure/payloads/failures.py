@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
@@ -136,6 +137,23 @@ class UnreadValues(EncodingPayloadConverter):
         if isinstance(error, EncryptionError):
             metadata["key"] = (error.key_id or "").encode()
         return Payload(metadata=metadata, data=_text(error).encode())
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Raise an `EncryptionError` for a value that only a codec can read: another worker may have it."""
+    try:
+        yield
+    except (KeyError, ValidationError) as error:
+        what = str(error.args[0]) if isinstance(error, KeyError) and error.args else ""
+        if isinstance(error, ValidationError) and error.errors(include_url=False)[0]["type"] == "json_invalid":
+            what = "It is not JSON, although it says so"
+        if not what.startswith(("Unknown payload encoding", "It is not JSON")):
+            raise
+        raise EncryptionError(
+            f"A value can't be read. {what}: name the codec that has written it with --codec MODULE:NAME or "
+            "PERDURE_CODEC, or give the client its data_converter"
+        ) from error
 
 
 def _text(error: Exception) -> str:

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..agents import Agent
 from ..declared_tools import FunctionTool, Property, PropertyKind, Tool
-from .handlers import FILE_MODULE
+from ..loading import FILE_MODULE
 from .signature import MISSING, FunctionParameter, signature_of
 
 Schema = Mapping[str, Any]

@@ -1,27 +1,19 @@
-"""Imports and collects tools, and finds the code behind one: by its name, else by its kind (§11)."""
+"""Collects tools, and finds the code behind one: by its name, else by its kind (§11)."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
-import traceback
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from ..agents import Agent, loaded_from
 from ..declared_tools import OfferedFunction, Tool
 from ..errors import ConfigurationError, ToolNotRegisteredError
+from ..loading import load_module, split_source
 from ..worker_limits import OPEN, WorkerLimits
 from .kind import KindHandler, Kinds, ToolKind, get_tool
 
 ToolFunction = Callable[..., Any]
-FILE_MODULE = "perdure_tools_"
-"""How the names of modules begin that are made of files."""
 
 
 def collect_tools(given: Iterable[ToolFunction | ModuleType | Agent]) -> dict[str, ToolFunction]:
@@ -158,95 +150,10 @@ def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
     """
     loaded: dict[str, Callable[..., Any]] = {}
     for source in sources:
-        place, names = _split(source)
-        for function in _pick(_load(place), place, names):
+        place, names = split_source(source)
+        for function in _pick(load_module(place), place, names):
             add_tool(loaded, tool_name(function), function)
     return loaded
-
-
-def load_objects(source: str) -> dict[str, Any]:
-    """Name → object, for the names in `module:name1,name2` or `file.py:name`, at least one.
-
-    Raises ConfigurationError, which says what to type, for a source that can't be imported or names nothing, and for
-    a name that is not there.
-    """
-    place, names = _split(source)
-    if not names:
-        raise ConfigurationError(f"{source!r} names only a module, expected a name in it, too: {source}:name")
-    module = _load(place)
-    for name in names:
-        if not hasattr(module, name):
-            own = [each for each, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-            raise ConfigurationError(f"No {name!r} in {place!r}; defined there: {', '.join(own) or 'nothing'}")
-    return {name: getattr(module, name) for name in names}
-
-
-def names_in(source: str) -> list[str]:
-    """Return the names in `module:name1,name2`; none where the source is a module or a file as a whole."""
-    return _split(source)[1]
-
-
-def _split(source: str) -> tuple[str, list[str]]:
-    place, colon, names = source.rpartition(":")
-    if not colon or "/" in names or "\\" in names:  # no names, but perhaps a drive letter
-        return source, []
-    return place, [name.strip() for name in names.split(",") if name.strip()]
-
-
-def _load(place: str) -> ModuleType:
-    return _load_file(place) if place.endswith(".py") else _load_module(place)
-
-
-def _load_module(name: str) -> ModuleType:
-    with _import_path(Path.cwd()):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-                hint = "on the Python path; a file is given as path/to/file.py"
-                raise ConfigurationError(
-                    f"Can't load {name!r}: no module {error.name!r} in {Path.cwd()} or {hint}"
-                ) from error
-            raise _import_error(name, error) from error
-        except Exception as error:
-            raise _import_error(name, error) from error
-
-
-def _load_file(place: str) -> ModuleType:
-    path = Path(place).resolve()
-    if not path.is_file():
-        raise ConfigurationError(f"Can't load {place!r}: there is no file {path}")
-    name = f"{FILE_MODULE}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ConfigurationError(f"Can't load {place!r}: {path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    with _import_path(path.parent):
-        try:
-            spec.loader.exec_module(module)
-        except Exception as error:
-            del sys.modules[name]
-            raise _import_error(place, error) from error
-    return module
-
-
-def _import_error(place: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(f"Can't load {place!r}: importing it failed: {_error_text(error)}")
-
-
-def _error_text(error: Exception) -> str:
-    """Return the error, and where in the user's code it arose: file, line and the source line."""
-    text = f"{type(error).__name__}: {error}"
-    if isinstance(error, SyntaxError):
-        text, file, line = f"{type(error).__name__}: {error.msg}", error.filename, error.lineno
-        source = (error.text or "").strip()
-    else:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        file, line, source = frame.filename, frame.lineno, frame.line or ""
-    if not file or not line or not source:
-        return text
-    return f"{text}\n  {file}:{line}: {source}"
 
 
 def _pick(module: ModuleType, place: str, names: list[str]) -> list[Callable[..., Any]]:
@@ -267,15 +174,3 @@ def _attribute(module: ModuleType, place: str, name: str, by_name: dict[str, Cal
         return found
     tools = ", ".join(by_name) or "none"
     raise ConfigurationError(f"No function {name!r} in {place!r}; tools there: {tools}")
-
-
-@contextmanager
-def _import_path(folder: Path) -> Iterator[None]:
-    """Make modules in `folder` importable for as long as the block runs."""
-    entry = str(folder)
-    sys.path.insert(0, entry)
-    try:
-        yield
-    finally:
-        if entry in sys.path:
-            sys.path.remove(entry)

@@ -18,12 +18,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from ..errors import ConfigurationError
+from ..loading import FILE_MODULE
 from ..messages import JsonObject, Message, ToolResult
 from ..redaction import get_logger
 from ..tool_calls import ToolProgress
 from ..tool_results import SizeLimits
 from .context import ToolContext, log_fields
-from .handlers import FILE_MODULE
 from .process_words import ProcessWords
 from .results import with_advice
 

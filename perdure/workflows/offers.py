@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from .._version import __version__
-from ..errors import RUN_ERRORS, RunError
+from ..errors import RUN_ERRORS, ConfigurationError, RunError
 from ..loop.effects import Cancelled
 from ..payloads.encryption import EncryptionError
 from ..protocol.activities import (
@@ -225,16 +225,20 @@ def report_unavailable(state: RunState) -> None:
         state.emit_status(text)
 
 
+_UNREAD = (EncryptionError.__name__, ConfigurationError.__name__)
+"""Types of the causes, where the SDK could not decode what an activity is given."""
+
+
 def _lack_in(error: FailureError) -> Lacking | None:
     """Return what the activity's worker lacks; None if it failed for another reason."""
     cause = error.cause if isinstance(error, ActivityError) else error  # A local activity's error comes as it is.
     if isinstance(cause, ApplicationError) and cause.type == NOT_HERE and cause.details:
         return Lacking.model_validate(cause.details[0])
     unread = cause.cause if isinstance(cause, ApplicationError) else None
-    if isinstance(unread, ApplicationError) and unread.type == EncryptionError.__name__:
+    if isinstance(unread, ApplicationError) and unread.type in _UNREAD and not cause.type:
         # Nothing was executed: the worker could not read what it was asked.
-        text, queue = unread.message, workflow.info().task_queue
-        return Lacking(what=["the run's encryption key"], kind="configuration", text=text, task_queue=queue)
+        what, queue = ["the key, codec or storage of the run's values"], workflow.info().task_queue
+        return Lacking(what=what, kind="configuration", text=unread.message, task_queue=queue)
     return None
 
 

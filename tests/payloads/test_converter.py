@@ -8,28 +8,36 @@ import random
 
 import pytest
 import zstandard
+from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
 from temporalio.converter import (
     ActivitySerializationContext,
     DataConverter,
+    PayloadConverter,
     SerializationContext,
     WithSerializationContext,
     WorkflowSerializationContext,
 )
 
 from perdure.conversation import Append, ConversationRef
-from perdure.errors import PayloadTooLargeError
+from perdure.errors import ConfigurationError, PayloadTooLargeError
 from perdure.messages import Message
 from perdure.payloads.converter import (
     ENCODING,
+    DeferringConverter,
     SharedPayloadConverter,
     ZstdCodec,
+    converter_from_environment,
     data_converter,
     perdure_data_converter,
     with_converter,
 )
+from perdure.payloads.encryption import EncryptionError
+from perdure.payloads.encryption.keys import new_key
+
+from ..support.shop_codec import ShopCodec
 
 NOISE = base64.b64encode(random.Random(1).randbytes(30_000)).decode()
 
@@ -79,8 +87,48 @@ async def test_damaged_data_is_an_error_for_who_reads_it() -> None:
     payload = await encoded(NOISE)
     payload.data = payload.data[:100]
     assert await ZstdCodec().decode([payload]) == [payload]
-    with pytest.raises(KeyError, match="Unknown payload encoding binary/zstd"):
+    with pytest.raises(EncryptionError, match="Unknown payload encoding binary/zstd: name the codec"):
         await perdure_data_converter.decode([payload], [str])
+
+
+class Typed(BaseModel):
+    n: int
+
+
+@pytest.mark.parametrize("converter", [SharedPayloadConverter(), PydanticPayloadConverter()])
+@pytest.mark.parametrize(
+    ("encoding", "data", "error"),
+    [
+        (b"binary/shop", b"...", EncryptionError),
+        (b"json/plain", b"\x8f\x03...", EncryptionError),
+        (b"json/plain", b'{"n": "wrong"}', ValidationError),
+    ],
+)
+def test_a_workflow_is_told_which_values_another_worker_may_read(
+    converter: PayloadConverter, encoding: bytes, data: bytes, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        DeferringConverter(converter).from_payloads([Payload(metadata={"encoding": encoding}, data=data)], [Typed])
+
+
+SHOP = "tests.support.shop_codec:"
+
+
+@pytest.mark.parametrize("name", ["ShopCodec", "NO_CODEC", "absent"])
+async def test_the_environment_may_name_a_codec(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compressed = await perdure_data_converter.encode([NOISE])
+    monkeypatch.setenv("PERDURE_CODEC", SHOP + name)
+    if name != "ShopCodec":
+        with pytest.raises(ConfigurationError, match="PERDURE_CODEC='tests.support.shop_codec:"):
+            converter_from_environment()
+        return
+    converter = converter_from_environment()
+    payloads = await converter.encode(["small", NOISE])
+    assert await DataConverter(payload_codec=ShopCodec()).decode(payloads, [str, str]) == ["small", NOISE]
+    assert await converter.decode([*payloads, *compressed], [str, str, str]) == ["small", NOISE, NOISE]
+    monkeypatch.setenv("PERDURE_ENCRYPTION_KEY", new_key("test"))
+    with pytest.raises(ConfigurationError, match="leave out one of them"):
+        converter_from_environment()
 
 
 def test_a_client_with_its_own_converter_keeps_it(client: Client) -> None:

@@ -33,6 +33,7 @@ from perdure.tools import ToolContext, tool
 
 from ..support.agents import scripted_agent
 from ..support.families import calls, family_script, write_agent
+from ..support.shop_codec import ShopCodec
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from ..workflows.test_approvals import asked
@@ -146,6 +147,25 @@ async def test_workers_with_and_without_the_key_on_one_queue(sealed: Stage, scri
         run = await sealed.start(scripted_agent(scripted(script), ["echo"]))
         result = await run.result()
     assert [message.text for message in result.messages[2:]] == ["", f"echoed {WORD}", "done"]
+
+
+async def test_a_worker_without_the_shops_codec_harms_nothing(
+    stage: Stage, scripted: Scripted, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = client.config(active_config=True)
+    settings["data_converter"] = data_converter(codec=ShopCodec())
+    shop, stage.client = Stage(client, stage.task_queue), Client(**settings)
+    run = await stage.start(scripted_agent(scripted([asks(call("echo", "1", text=WORD)), says("done")]), ["echo"]))
+    handle = client.get_workflow_handle(run.id)
+    async with shop.another_worker([echo]):
+        await wait_for(lambda: failed_tasks(handle))
+        async with stage.worker([echo], disable_eager_activity_execution=True):
+            result = await run.result()
+    assert [message.text for message in result.messages[2:]] == ["", f"echoed {WORD}", "done"]
+    said = [record.getMessage() for record in caplog.records if "is left to a worker" in record.getMessage()]
+    assert "Unknown payload encoding binary/shop: name the codec that has written it with --codec" in said[0]
+    with pytest.raises(EncryptionError, match="--codec"):
+        await get_run(client, run.id).result()
 
 
 async def test_a_changed_value_ends_the_run(sealed: Stage, client: Client) -> None:

@@ -100,7 +100,7 @@ async def test_the_keys_id_is_authenticated() -> None:
 async def test_junk_is_left_to_who_reads_it(junk: Payload) -> None:
     junk.metadata["encoding"] = ENCODING
     for each in (perdure_data_converter, converter(OLD)):
-        with pytest.raises(KeyError, match="Unknown payload encoding"):
+        with pytest.raises(EncryptionError, match="Unknown payload encoding"):
             await each.decode([junk])
 
 

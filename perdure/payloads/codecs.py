@@ -1,0 +1,63 @@
+"""Payloads as a codec of the user's own writes them, which `PERDURE_CODEC` names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
+
+from ..errors import ConfigurationError
+from ..loading import load_objects
+
+VARIABLE = "PERDURE_CODEC"
+"""The environment variable that names the codec, as `module:NAME` or `file.py:NAME`."""
+
+
+class ForeignCodec(PayloadCodec, WithSerializationContext):
+    """Writes as the user's codec does and nothing else, so that whoever has that one can read it.
+
+    Reads what perdure has compressed before there was a codec, too.
+    """
+
+    def __init__(self, codec: PayloadCodec, own: PayloadCodec) -> None:
+        self._codec = codec
+        self._own = own
+
+    def with_context(self, context: SerializationContext) -> ForeignCodec:
+        """Return the codec for the values of one activity, workflow or operation of another service."""
+        if not isinstance(self._codec, WithSerializationContext):
+            return self
+        return ForeignCodec(self._codec.with_context(context), self._own)
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await self._codec.encode(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await self._own.decode(await self._codec.decode(payloads))
+
+
+def codec_from_environment() -> PayloadCodec | None:
+    """Return the codec that `PERDURE_CODEC` names; None when it is unset or empty.
+
+    Raises `ConfigurationError` for what can't be loaded, and for what is neither a codec nor makes one.
+    """
+    source = os.environ.get(VARIABLE)
+    return _codec_of(source) if source else None
+
+
+@lru_cache(maxsize=4)
+def _codec_of(source: str) -> PayloadCodec:
+    try:
+        [found] = load_objects(source).values()
+        made = found() if callable(found) else found
+    except Exception as error:
+        raise ConfigurationError(f"{VARIABLE}={source!r} (--codec) can't be used: {error}") from error
+    if not isinstance(made, PayloadCodec):
+        raise ConfigurationError(
+            f"{VARIABLE}={source!r} (--codec) is {made!r:.80}: expected a temporalio.converter.PayloadCodec, its "
+            "class, or a function that makes one"
+        )
+    return made
