@@ -198,6 +198,27 @@ class Postponed(Exchanged):
     """How long the call waits; None for ever."""
 
 
+class Needed(Exchanged):
+    """Says of a call that its tool has returned, and goes on with a person's answer: it is called again with that."""
+
+    question: str = Field(pattern=r"\S")
+    choices: list[str] = []
+    """The answers that are suggested; empty for none."""
+    allow_other: bool = True
+    """Whether another answer than the choices is accepted."""
+    state: JsonObject = {}
+    """What the tool wants to find beside the answer."""
+
+
+class Answered(Exchanged):
+    """What a person has said to what a tool needed."""
+
+    text: str | None = None
+    """None where nobody has answered, or somebody has refused to."""
+    state: JsonObject = {}
+    """`Needed.state`."""
+
+
 class ToolResult(BaseModel):
     """What one tool call returned, successful or not (§6.1)."""
 
@@ -214,6 +235,8 @@ class ToolResult(BaseModel):
     """Whether the call may have taken effect although this is no success: then only an idempotent one is repeated."""
     later: Postponed | None = Field(default=None, exclude_if=operator.not_)
     """Set while this is no result yet, because another system finishes the call."""
+    needs: Needed | None = Field(default=None, exclude_if=operator.not_)
+    """Set while this is no result yet, because the tool waits for a person's answer."""
     ended_at: float | None = Field(default=None, alias="endedAt", exclude_if=operator.not_)
     """When the execution ended, in seconds since the epoch, by the server's clock; only with `RunOptions.stale_after`.
     """

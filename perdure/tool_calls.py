@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationErro
 
 from .agents import Agent, RecordedAgents
 from .declared_tools import ApprovalPolicy, OfferedFunction, Property
-from .messages import Exchanged, JsonObject, Message, Part, ToolResult
+from .messages import Answered, Exchanged, JsonObject, Message, Part, ToolResult
 from .schema import object_schema
 from .text import one_line, unknown_argument
 
@@ -31,6 +31,8 @@ class ToolRequest(Exchanged):
     """How many calls that reply has, which share what their results may take."""
     context: list[Message] = Field(default_factory=list, exclude_if=operator.not_)
     """The conversation's last messages before that reply, as far as the tool asks for them (`ToolSpec.context`)."""
+    answered: Answered | None = Field(default=None, exclude_if=operator.not_)
+    """What a person has said since the tool was called before, and had a question (`ToolResult.needs`)."""
 
     @property
     def digest(self) -> str:

@@ -364,6 +364,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
         input.earlier + attempt,
         retries_left=input.retries_left,
         conversation=request.context,
+        answered=request.answered,
         traceparent=ids.child_traceparent(request.iteration, request.index),
         last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
         handed_on=asked_from_anywhere(),

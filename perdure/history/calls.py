@@ -125,7 +125,7 @@ async def decoded_result(
     client: Client, by: ExecutedBy, payloads: Sequence[Payload], to_result: ToResult
 ) -> ToolResult | None:
     """Return the result of a call; None for an activity that has prepared a run only, or whose call another system
-    finishes. Raises like `decode`."""
+    or a person's answer finishes. Raises like `decode`."""
     match by:
         case "agent":
             return to_result((await decode(client, payloads, RunOutput)).output)
@@ -133,7 +133,7 @@ async def decoded_result(
             return to_result(await decode(client, payloads, object) if payloads else "")
         case _:
             prepared = await decode(client, payloads, PreparedRun)
-            if prepared.messages is not None or prepared.later is not None:
+            if prepared.messages is not None or prepared.later or prepared.needs:
                 return None
             return ToolResult.model_validate(prepared.model_dump(exclude={"messages", "inputs"}))
 

@@ -21,11 +21,21 @@ from ..event_data import (
     ToolCallStartData,
     ToolResultData,
 )
-from ..messages import Message, TextPart, ToolCall, ToolResult
+from ..messages import Answered, Message, Needed, TextPart, ToolCall, ToolResult
 from ..options import RunOptions
 from ..settings.child_agents import DELEGATE, TASK
 from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
-from ..tool_calls import Approval, Asked, ChildRun, Decided, Question, ToolRequest, ToolSpec, read_question
+from ..tool_calls import (
+    Approval,
+    Asked,
+    AskedQuestion,
+    ChildRun,
+    Decided,
+    Question,
+    ToolRequest,
+    ToolSpec,
+    read_question,
+)
 from ..tool_results import shorten, shown_bytes
 from .effects import Cancelled, Effects
 from .limits import Allowances, Spent
@@ -82,6 +92,15 @@ class HumanDecisions:
         if decision.approved and decision.answer is not None:
             return Immediate(ToolResult.of_text(decision.answer))
         return Immediate(ToolResult.denial(f"Not answered: {decision.reason or 'no reason was given'}"))
+
+    async def continuation(self, request: ToolRequest, spec: ToolSpec, needed: Needed) -> ToolRequest:
+        """Wait for the answer that the tool needs, and return the call that it goes on with."""
+        question = AskedQuestion(question=needed.question, choices=needed.choices, allow_other=needed.allow_other)
+        asked = Asked(None, spec.approval_timeout, question=question)
+        shown = request.model_copy(update={"arguments": question.model_dump(exclude_defaults=True)})
+        decision = await self._decision(shown, spec, asked)
+        answered = Answered(text=decision.answer if decision.approved else None, state=needed.state)
+        return request.model_copy(update={"answered": answered})
 
     async def _decision(self, request: ToolRequest, spec: ToolSpec, asked: Asked) -> Approval:
         asked = asked.since(self._effects.now())
@@ -195,6 +214,9 @@ def _json(action: dict[str, object]) -> str:
     return json.dumps(action, ensure_ascii=False)
 
 
+MAX_QUESTIONS = 20
+"""For the answers that one call may need."""
+TOO_CURIOUS = f"Error: Tool '{{}}' failed: it goes on asking after {MAX_QUESTIONS} questions to a person"
 MAX_SHOWN_ARGUMENTS = 8 * 1024
 """Characters of edited arguments that the model is told; the event has them whole."""
 
@@ -323,15 +345,26 @@ class ToolRound:
                     self._allowances.give_up()
                 return result
             case Admitted(request=request, is_edited=is_edited):
-                async with self._slots:
-                    if self._effects.cancelled():
-                        raise Cancelled
-                    self._state.tool_calls += 1
-                    if self._options.progress:
-                        self._emit_progress(call)
-                    run = self._run_agent if call.name in self._agents else self._effects.run_tool
-                    result = self._shown(request, await run(self._with_context(request)))
+                result = await self._run(call, request)
+                questions = 0
+                while result.needs is not None:
+                    if (questions := questions + 1) > MAX_QUESTIONS:
+                        return ToolResult.failure(TOO_CURIOUS.format(call.name), kind="limit", outcome_unknown=True)
+                    decisions = HumanDecisions(self._effects, self._state)
+                    request = await decisions.continuation(request, self._tools[call.name], result.needs)
+                    result = await self._run(call, request)
                 return _result_of_edited(request, result) if is_edited else result
+
+    async def _run(self, call: ToolCall, request: ToolRequest) -> ToolResult:
+        async with self._slots:
+            if self._effects.cancelled():
+                raise Cancelled
+            if request.answered is None:
+                self._state.tool_calls += 1
+                if self._options.progress:
+                    self._emit_progress(call)
+            run = self._run_agent if call.name in self._agents else self._effects.run_tool
+            return self._shown(request, await run(self._with_context(request)))
 
     def _emit_progress(self, call: ToolCall) -> None:
         data = ProgressData(

@@ -256,6 +256,7 @@ class DirectEffects(Effects):
                 iteration=request.iteration,
                 call_id=request.call_id,
                 conversation=request.context,
+                answered=request.answered,
                 report=self._report,
                 is_cancelled=self.cancelled,
                 kept_results=self.results.find,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..later import Later
-from ..messages import Message
+from ..messages import Answered, Message
 from ..options import MAX_SECONDS
 from ..redaction import get_logger, redact
 from ..text import bounded_text
@@ -74,6 +74,8 @@ class ToolContext:
     """For perdure's own tools: bytes of text that the model is shown of a result (`RunOptions.max_result`)."""
     conversation: Sequence[Message] = field(default=(), repr=False)
     """The conversation's last messages before the call, if the tool's declaration asks for any (`context`)."""
+    answered: Answered | None = field(default=None, repr=False)
+    """What a person has said to the question with which the call before this has ended (`ToolResult.needs`)."""
     traceparent: str = ""
     """The call's span as a W3C `traceparent`, for services that go on with the trace; "" outside a worker."""
     secret: Callable[[], str] | None = field(default=None, repr=False)

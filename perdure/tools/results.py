@@ -76,6 +76,7 @@ def _bounded_copy(result: ToolResult, limits: SizeLimits) -> ToolResult:
         size=max(size, result.size or 0) if size > limits.text_bytes else result.size,
         outcome_unknown=result.outcome_unknown,
         later=result.later,
+        needs=result.needs,
     )
     # Fields that were assigned after validation may hold anything: what can't be read back must not be recorded.
     return ToolResult.model_validate_json(bounded.model_dump_json(by_alias=True, warnings=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sys
 import uuid
@@ -23,6 +24,7 @@ from perdure.client import RunHandle
 from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
+from perdure.tool_calls import PendingApproval
 
 from ..support.agents import scripted_agent
 from ..support.hosts import serving
@@ -244,6 +246,48 @@ async def test_tools_that_need_an_approval(stage: Stage, scripted: Scripted) -> 
     assert "not today" in denied
 
 
+async def test_what_a_server_asks_in_the_middle_of_a_call_is_a_question_of_the_run(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    """It waits over the end of its worker and of the server's process; the answers go out with the next request."""
+    notes = tmp_path / "notes.txt"
+    declared = on_stdio(env={"NOTES": str(notes)})
+
+    async def question(run: RunHandle, words: str) -> PendingApproval:
+        [pending] = await wait_for(lambda: _pending(run))
+        assert (pending.kind, pending.name, pending.call_id) == ("question", "ask", "a")
+        assert words in str(pending.question)
+        return pending
+
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([asks(call("ask", "a")), says("done")]), [declared]))
+        seat = await question(run, "MCP server 'tests' asks: Which seat?")
+        assert (seat.choices, seat.allow_other) == (["aisle", "window"], False)
+    async with stage.worker():
+        await run.answer("a", "window", digest=seat.digest, by="ann")
+        await wait_for(lambda: _asks(run, "Who flies?"))
+        await run.answer("a", '{"nam": "Ada"}')
+        await wait_for(lambda: _asks(run, "unknown argument 'nam'"))
+    async with stage.worker():
+        await run.answer("a", '{"name": "Ada", "age": 36}')
+        await wait_for(lambda: _asks(run, "Pay 9 euros?"))
+        await run.deny("a", "too much")
+        result = await run.result()
+    [text] = tool_texts(result)
+    seat_and_who = {"seat": {"seat": "window"}, "who": {"name": "Ada", "age": 36}}
+    answers = {key: {"action": "accept", "content": value} for key, value in seat_and_who.items()}
+    told, _, paid = text.rpartition(" {")
+    assert json.loads(told) == answers
+    assert "decline" in paid
+    assert notes.read_text() == "booked\n"
+    assert [event.type for event in await run.events()].count("tool_call_start") == 1
+    await stage.replay()
+
+
+async def _asks(run: RunHandle, words: str) -> bool:
+    return any(words in str(pending.question) for pending in await _pending(run))
+
+
 async def test_a_killed_worker_takes_its_servers_with_it(killed: tuple[Killed, asyncio.Task[RunResult[Any]]]) -> None:
     """What it had called is repeated on another worker only where that does no harm."""
     scene, playing = killed
@@ -284,7 +328,7 @@ async def _progress(stage: Stage, run: RunHandle) -> bool:
     return any(b"step " in payload.data for payloads in details for payload in payloads)
 
 
-async def _pending(run: RunHandle) -> Any:
+async def _pending(run: RunHandle) -> list[PendingApproval]:
     return (await run.status()).pending_approvals
 
 

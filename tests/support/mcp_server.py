@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -64,15 +65,36 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
         case "wait":
             return await wait(ctx, text)
         case "ask":
-            asked = types.ElicitRequestFormParams(
-                message="Which account?", requested_schema={"type": "object", "properties": {}}
-            )
-            return types.InputRequiredResult(input_requests={"ok": types.ElicitRequest(params=asked)})
+            return book(params)
         case "process":
             return said(str(os.getpid()))
         case "environment":
             return said(*(f"{name}={value}" for name, value in sorted(os.environ.items())), os.getcwd())
     raise ValueError("the text of this is hidden")
+
+
+SEAT = {"type": "string", "enum": ["aisle", "window"]}
+WHO = {"name": {"type": "string"}, "age": {"type": "integer"}}
+
+
+def book(params: types.CallToolRequestParams) -> types.CallToolResult | types.InputRequiredResult:
+    """Ask for the seat and the passenger, then whether to pay, and say what was answered."""
+    answers = params.input_responses or {}
+    if not answers:
+        forms = {"seat": ("Which seat?", {"seat": SEAT}), "who": ("Who flies?", WHO)}
+        return types.InputRequiredResult(
+            input_requests={key: _form(*each) for key, each in forms.items()}, request_state="first"
+        )
+    if "who" in answers:
+        told = json.dumps({key: each.model_dump(exclude_none=True) for key, each in answers.items()})
+        return types.InputRequiredResult(input_requests={"pay": _form("Pay 9 euros?", {})}, request_state=told)
+    note("booked")
+    return said(f"{params.request_state} {answers['pay'].model_dump(exclude_none=True)}")
+
+
+def _form(message: str, properties: dict[str, Any]) -> types.ElicitRequest:
+    schema = {"type": "object", "properties": properties, "required": list(properties)[:1]}
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
 
 
 async def wait(ctx: Any, folder: str) -> types.CallToolResult:

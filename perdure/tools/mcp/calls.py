@@ -23,6 +23,7 @@ from ..http import Fault
 from ..kind import ToolOfferError
 from .connection import McpConnection, NotConnected, Pool
 from .declaration import MAX_PAGES, Server
+from .elicitation import Asking, Misfit
 from .http import SESSION_OVER, fault_of, forgets_session
 from .offering import MAX_TOOLS
 
@@ -212,26 +213,44 @@ async def _try(pool: Pool, target: Target, call: McpCall) -> ToolResult | Fault:
 
 
 async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResult:
+    answered = call.context.answered
+    asking = Asking()
+    if answered is not None:
+        try:
+            asking = Asking.after(answered)
+        except Misfit as misfit:
+            return _question(target, call, Asking.model_validate(answered.state), f"{misfit}.")
+        if asking.left:
+            return _question(target, call, asking)
     try:
-        answer = await _send(client, target, call)
+        answer = await _send(client, target, call, asking)
     except (ValidationError, RuntimeError) as error:
         text = f"{target} answered against the protocol: {one_line(str(error), 500)}. The tool may have been executed"
         return _failure(call, text, REFUSED, outcome_unknown=True)
     if isinstance(answer, types.InputRequiredResult):
+        if asked := Asking.of(answer):
+            return _question(target, call, asked)
         text = f"{target} asks for more in the middle of the call, which can't be answered here: {_questions(answer)}"
         return _failure(call, text, REFUSED, outcome_unknown=True)
     return result_of(answer, call.function)
 
 
-async def _send(client: mcp.Client, target: Target, call: McpCall) -> types.CallToolResult | types.InputRequiredResult:
-    state: str | None = None
-    is_listed = False
+def _question(target: Target, call: McpCall, asking: Asking, problem: str = "") -> ToolResult:
+    text = f"Error: Tool '{call.function}' failed: {target} asks a person, and this run can't wait for the answer"
+    return ToolResult(parts=[TextPart(value=text)], needs=asking.needed(str(target), problem))
+
+
+async def _send(
+    client: mcp.Client, target: Target, call: McpCall, asking: Asking
+) -> types.CallToolResult | types.InputRequiredResult:
+    state, is_listed = asking.request_state, False
     while True:
         try:
             answer = await client.session.call_tool(
                 call.tool,
                 dict(call.arguments),
                 progress_callback=_Progress(call.context),
+                input_responses=dict(asking.given) or None,
                 request_state=state,
                 allow_input_required=True,
             )

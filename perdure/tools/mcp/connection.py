@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -18,6 +18,7 @@ from mcp import types
 from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..._version import __version__
 from ...redaction import get_logger
@@ -211,7 +212,7 @@ class McpConnection:
         streams: SessionStreams | None = None,
     ) -> mcp.Client:
         few = with_few_reports(transport, *(streams or session_streams()), self._hear_end)
-        return mcp.Client(few, mode=mode, client_info=_info(), cache=None)
+        return _Client(few, mode=mode, client_info=_info(), cache=None)
 
     def _hear_end(self) -> None:
         if self._opened.done():
@@ -266,6 +267,27 @@ def _fault_in(error: BaseException) -> Fault | None:
 
 def _info() -> types.Implementation:
     return types.Implementation(name="perdure", version=__version__)
+
+
+class _Client(mcp.Client):
+    """Tells servers of the protocol's newer form that a person can be asked: there, a call ends with its question.
+
+    In the older one they ask in the middle of a call, for whose answer its connection would have to outlive the worker.
+    """
+
+    async def _build_session(self, exit_stack: AsyncExitStack) -> mcp.ClientSession:
+        session = await super()._build_session(exit_stack)
+        build = session._build_capabilities
+
+        def capabilities(version: str) -> types.ClientCapabilities:
+            found = build(version)
+            if version in MODERN_PROTOCOL_VERSIONS:
+                form, url = types.FormElicitationCapability(), types.UrlElicitationCapability()
+                found.elicitation = types.ElicitationCapability(form=form, url=url)
+            return found
+
+        session._build_capabilities = capabilities  # type: ignore[method-assign]
+        return session
 
 
 async def _accept(name: str, result: types.CallToolResult) -> None:

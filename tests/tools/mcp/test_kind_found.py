@@ -97,6 +97,26 @@ async def test_a_server_that_forgets_every_session_is_asked_twice(way: str) -> N
         await tools.kind.close()
 
 
+async def test_a_server_of_the_older_protocol_is_not_told_that_a_person_can_be_asked() -> None:
+    """Its question would need the connection of the call to outlive the worker; one of the newer ends the call."""
+    told: list[dict[str, Any]] = []
+
+    class Noting(Scripted):
+        async def serve(self, request: Request) -> Response:
+            params = (await request.json()).get("params", {}) if request.method == "POST" else {}
+            said = params.get("_meta", {}).get("io.modelcontextprotocol/clientCapabilities")
+            if (capabilities := params.get("capabilities", said)) is not None:
+                told.append(capabilities)
+            return await super().serve(request)
+
+    with serving(Noting().app) as url:
+        tools = await Tools(on_http(f"{url}/mcp")).ask()
+        await tools.kind.close()
+    newer, older = told
+    assert set(newer["elicitation"]) == {"form", "url"}
+    assert "elicitation" not in older
+
+
 async def test_a_tool_that_speaks_of_a_session_of_its_own_has_answered() -> None:
     """The server still knows the connection's: nothing is opened anew, and nothing called again."""
     refuse = refusing(200, -32600, "Browser session not found", with_id=True)
