@@ -357,6 +357,13 @@ FILTERED = frozenset(
 """The words of providers, in small letters, for a reply that their filter has ended."""
 
 
+def end_word(finish_reason: Any) -> str:
+    """Return a provider's word for why a reply ended, in small letters and without what it adds, as Gemini does in
+    `content_filter: PROHIBITED_CONTENT`; "" for anything that is not a word.
+    """
+    return finish_reason.partition(":")[0].strip().lower() if isinstance(finish_reason, str) else ""
+
+
 class ModelReply(BaseModel):
     """The result of one model call: the assistant message, and what the provider says about the call."""
 
@@ -394,4 +401,4 @@ class ModelReply(BaseModel):
         """Why it ended before the model had said all; None where it had."""
         if self.ended != "cut_short":
             return None
-        return "content_filter" if (self.finish_reason or "").lower() in FILTERED else "length"
+        return "content_filter" if end_word(self.finish_reason) in FILTERED else "length"

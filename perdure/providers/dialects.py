@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 from importlib.metadata import entry_points
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -79,9 +80,13 @@ def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
     """
     connection, options = (agent.model.connection, agent.model.options) if agent.model else (None, None)
     endpoint = (connection.endpoint if connection else None) or os.environ.get(sdk.endpoint_variable) or ""
-    where = urlsplit(endpoint).netloc.rpartition("@")[2].lower() if "//" in endpoint else endpoint
-    name = provider if not where or sdk.is_providers(endpoint) else where
-    return Recipient(name, _dialect((options and options.dialect) or "", endpoint, provider))
+    chosen = (options and options.dialect) or ""
+    address = urlsplit(endpoint)
+    # One host may have several services: below its paths, which may hold secrets, or as a proxy with their dialects.
+    below = blake2b(f"{address.path.rstrip('/')} {chosen}".encode(), digest_size=6).hexdigest()
+    where = f"{address.netloc.rpartition('@')[2].lower()} {below}"
+    name = provider if not endpoint or sdk.is_providers(endpoint) else where
+    return Recipient(name, _dialect(chosen, endpoint, provider))
 
 
 def _dialect(chosen: str, endpoint: str, provider: str) -> WireDialect:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ..arguments import parse_with_repair
 from ..errors import ModelError, ModelErrorKind, ToolArgumentError
-from ..messages import FILTERED, ProviderCall, ToolCall, Usage
+from ..messages import FILTERED, ProviderCall, ToolCall, Usage, end_word
 from ..text import bounded_text, count_of
 from .errors import error_from_http
 
@@ -74,7 +74,7 @@ class Answer:
 
 def verdict(answer: Answer) -> Ended:
     """Return how the reply ended. Never raises."""
-    word = answer.finish_reason.lower() if isinstance(answer.finish_reason, str) else ""
+    word = end_word(answer.finish_reason)
     ended = _ENDED.get(word, answer.by_default)
     if answer.error:
         return "broken"

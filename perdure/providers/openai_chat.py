@@ -92,7 +92,8 @@ class OpenAIChat(WireFormat):
 
     def read(self, response: Mapping[str, Any]) -> Answer:
         choice = response["choices"][0]
-        message = choice["message"]
+        # Gemini's filter lets nothing pass, not even a message.
+        message = choice.get("message", {}) if choice.get("finish_reason") else choice["message"]
         asked = message.get("tool_calls") or []
         functions = [call.get("function") or {} for call in asked]
         content, refusal = message.get("content"), _content_text(message.get("refusal") or "")

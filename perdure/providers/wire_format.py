@@ -104,7 +104,12 @@ class WireFormat(Provider):
             request |= self.output_format(agent.outputs)
         _add_additional(request, agent, self.merged)
         name_choice(request, {definition.name for definition in offered})
-        names = {**server.dialect.renames, **dict.fromkeys(server.dialect.refuses, "")}
+        return self._in_dialect(request, agent)
+
+    def _in_dialect(self, request: dict[str, Any], agent: Agent) -> dict[str, Any]:
+        """Return the request with the keys that the agent's server takes, under its names."""
+        dialect = self.server(agent).dialect
+        names = {**dialect.renames, **dict.fromkeys(dialect.refuses, "")}
         return rename_keys(request, names) if names.keys() & request.keys() else request
 
     def server(self, agent: Agent) -> Recipient:
@@ -197,11 +202,11 @@ class WireFormat(Provider):
         async with self.sdk_call(agent, request, timeout, max_bytes) as call:
 
             async def send(body: Mapping[str, Any]) -> dict[str, Any]:
-                if stream:
-                    return await call.stream(self.to_stream_body(body), self.assembler(), on_delta or ignore)
-                return await call.post({key: body[key] for key in body if key not in _STREAMING_ONLY})
+                return await (call.stream(body, self.assembler(), on_delta or ignore) if stream else call.post(body))
 
-            return await self.send_cached(send, agent, dict(request), series, call.client)
+            whole = {key: value for key, value in request.items() if key not in _STREAMING_ONLY}
+            body = self._in_dialect(self.to_stream_body(request), agent) if stream else whole
+            return await self.send_cached(send, agent, body, series, call.client)
 
     @asynccontextmanager
     async def sdk_call(

@@ -13,3 +13,4 @@ class Azure(ChatServer):
     model_refuses = {
         "frequency_penalty": "Unsupported parameter: 'frequency_penalty' is not supported with this model."
     }
+    declines = {"message": {"role": "assistant", "content": None}, "finish_reason": "content_filter"}

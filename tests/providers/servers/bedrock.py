@@ -14,3 +14,4 @@ class Bedrock(ChatServer):
     begins_with_user = True
     gives = {"reasoning": "{mark}"}
     wants_back = "never"
+    error_form = (400, {"message": "{text}"})

@@ -14,3 +14,7 @@ class Cerebras(ChatServer):
     wants_back = "never"
     sees = False
     refuses = ("frequency_penalty", "presence_penalty")
+    error_form = (
+        400,
+        {"message": "{text}", "type": "invalid_request_error", "param": "validation_error", "code": "wrong_api_format"},
+    )

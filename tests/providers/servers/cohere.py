@@ -14,3 +14,4 @@ class Cohere(ChatServer):
     wants_back = "never"
     begins_with_user = True
     refuses = ("parallel_tool_calls", "max_completion_tokens")
+    error_form = (422, {"id": "e", "message": "{text}"})

@@ -15,3 +15,4 @@ class DeepSeek(ChatServer):
     wants_back = "calls"
     sees = False
     refuses = ("parallel_tool_calls", "seed")
+    declines = {"message": {"role": "assistant", "content": ""}, "finish_reason": "content_filter"}

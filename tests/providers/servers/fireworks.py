@@ -13,3 +13,4 @@ class Fireworks(ChatServer):
     gives = {"reasoning_content": "{mark}"}
     wants_back = "calls"
     refuses = ("max_completion_tokens",)
+    error_form = (400, {"error": {"object": "error", "type": "invalid_request_error", "message": "{text}"}})

@@ -16,3 +16,5 @@ class Gemini(ChatServer):
     needs_beside = ("extra_content",)
     wants_back = "calls"
     begins_with_user = True
+    error_form = (400, [{"error": {"code": 400, "message": "{text}", "status": "INVALID_ARGUMENT"}}])
+    declines = {"finish_reason": "content_filter: PROHIBITED_CONTENT"}

@@ -15,3 +15,5 @@ class GLM(ChatServer):
     wants_back = "calls"
     begins_with_user = True
     refuses = ("tool_choice", "frequency_penalty", "presence_penalty", "seed")
+    declines = {"message": {"role": "assistant", "content": ""}, "finish_reason": "sensitive"}
+    error_form = (400, {"error": {"code": "1210", "message": "{text}"}})

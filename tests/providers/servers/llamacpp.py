@@ -14,3 +14,4 @@ class LlamaCpp(ChatServer):
     gives = {"reasoning_content": "{mark}"}
     wants_back = "calls"
     begins_with_user = True
+    error_form = (400, {"error": {"code": 400, "message": "{text}", "type": "invalid_request_error"}})

@@ -15,3 +15,4 @@ class LMStudio(ChatServer):
     wants_back = "calls"
     sees = False
     begins_with_user = True
+    error_form = (400, {"error": "{text}"})

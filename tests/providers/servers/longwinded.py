@@ -12,3 +12,4 @@ class LongWinded(ChatServer):
     gives = {"provider_specific_fields": "{mark}"}
     wants_back = "never"
     begins_with_user = True
+    model_refuses = {"stream_options": "Extra inputs are not permitted: stream_options"}

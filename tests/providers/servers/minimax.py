@@ -14,3 +14,11 @@ class MiniMax(ChatServer):
     gives = {"reasoning_details": [{"type": "reasoning.text", "text": "{mark}", "index": 0}]}
     begins_with_user = True
     refuses = ("frequency_penalty", "presence_penalty", "seed")
+    error_form = (
+        400,
+        {
+            "type": "error",
+            "error": {"type": "bad_request_error", "message": "{text} (2013)", "http_code": "400"},
+            "request_id": "r",
+        },
+    )

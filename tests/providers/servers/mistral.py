@@ -14,3 +14,13 @@ class Mistral(ChatServer):
     refuses = ("stream_options", "max_completion_tokens", "seed")
     wants_back = "never"
     begins_with_user = True
+    error_form = (
+        422,
+        {
+            "object": "error",
+            "message": {"detail": [{"type": "extra_forbidden", "loc": ["body"], "msg": "{text}"}]},
+            "type": "invalid_request_error",
+            "param": None,
+            "code": None,
+        },
+    )

@@ -12,3 +12,4 @@ class Ollama(ChatServer):
     ids = "call_o{n:07x}"
     gives = {"reasoning": "{mark}"}
     wants_back = "never"
+    error_form = (400, {"error": {"message": "{text}", "type": "api_error", "param": None, "code": None}})

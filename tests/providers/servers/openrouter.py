@@ -12,3 +12,13 @@ class OpenRouter(ChatServer):
     ids = "tool_0_{name}_{n:020d}"
     takes = ".{1,64}"
     gives = {"reasoning_details": [{"type": "reasoning.encrypted", "data": "{mark}", "index": 0}]}
+    error_form = (
+        400,
+        {
+            "error": {
+                "message": "Provider returned error",
+                "code": 400,
+                "metadata": {"raw": "{text}", "provider_name": "Google"},
+            },
+        },
+    )

@@ -14,3 +14,15 @@ class Qwen(ChatServer):
     wants_back = "calls"
     begins_with_user = True
     refuses = ("max_completion_tokens",)
+    error_form = (
+        400,
+        {
+            "error": {
+                "code": "invalid_parameter_error",
+                "param": None,
+                "message": "<400> InternalError.Algo.InvalidParameter: {text}",
+                "type": "invalid_request_error",
+            },
+            "request_id": "r",
+        },
+    )

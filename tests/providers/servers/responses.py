@@ -11,3 +11,7 @@ from .wires import ResponsesServer
 class Responses(ResponsesServer):
     endpoint = "https://api.openai.com/v1"
     model_refuses = {"temperature": "Unsupported parameter: 'temperature' is not supported with this model."}
+
+    @property
+    def table_name(self) -> str:
+        return "openai"

@@ -49,6 +49,8 @@ class StrictServer(ABC):
     """Keys that it refuses in every request."""
     model_refuses: ClassVar[Mapping[str, str]] = {}
     """Keys that its model refuses, as only its answer says, and the words of it."""
+    error_form: ClassVar[tuple[int, Any]]
+    """The status and the body with which it refuses a request; `{text}` stands for what it says."""
     sees: ClassVar[bool] = True
     begins_with_user: ClassVar[bool] = False
 
@@ -100,6 +102,15 @@ class StrictServer(ABC):
     @abstractmethod
     def response(self, calls: list[tuple[str, tuple[str, str]]], text: str, mark: str) -> Json:
         """Return the body of an answer."""
+
+    @abstractmethod
+    def declined(self) -> Json:
+        """Return the body of a reply in which the model, or a filter, refuses to answer."""
+
+    def refusal(self, text: str, status: int = 0) -> tuple[int, Any]:
+        """Return the status and the body of an error that says so, in the service's own form."""
+        own_status, form = self.error_form
+        return status or own_status, json.loads(json.dumps(form).replace("{text}", json.dumps(text)[1:-1]))
 
     @abstractmethod
     def events(self, response: Json) -> list[Json]:

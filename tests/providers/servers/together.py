@@ -11,3 +11,7 @@ class Together(ChatServer):
     gives = {"reasoning": "{mark}"}
     wants_back = "never"
     refuses = ("parallel_tool_calls", "max_completion_tokens")
+    error_form = (
+        400,
+        {"id": "e", "error": {"message": "{text}", "type": "invalid_request_error", "param": None, "code": None}},
+    )

@@ -15,3 +15,5 @@ class Vertex(ChatServer):
     needs_beside = ("extra_content",)
     wants_back = "calls"
     begins_with_user = True
+    error_form = (400, [{"error": {"code": 400, "message": "{text}", "status": "INVALID_ARGUMENT"}}])
+    declines = {"finish_reason": "content_filter: PROHIBITED_CONTENT"}

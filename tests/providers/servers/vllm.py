@@ -16,3 +16,4 @@ class VLLM(ChatServer):
     wants_back = "calls"
     begins_with_user = True
     refuses = ("max_completion_tokens",)
+    error_form = (400, {"object": "error", "message": "{text}", "type": "BadRequestError", "param": None, "code": 400})

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ...support.wire_agents import ANTHROPIC, CHAT, RESPONSES
 from .strict import NAME, Json, StrictServer, as_object, filled
 
+DECLINED = "I can't help with that."
 KNOWN = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal"}
 
 
@@ -16,6 +17,12 @@ class ChatServer(StrictServer):
     """Chat Completions."""
 
     api = CHAT
+    error_form = (400, {"error": {"message": "{text}", "type": "invalid_request_error", "param": None, "code": None}})
+    declines: ClassVar[Json] = {
+        "message": {"role": "assistant", "content": None, "refusal": DECLINED},
+        "finish_reason": "stop",
+    }
+    """The choice of a reply that is none."""
     gives: ClassVar[Json] = {}
     """Fields of its own in a message; `{mark}` stands for what it wants back."""
     gives_beside: ClassVar[Json] = {}
@@ -34,12 +41,17 @@ class ChatServer(StrictServer):
         if asked:
             asked[0] |= filled(self.gives_beside, mark)
             message["tool_calls"] = asked
-        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if asked else "stop"}
-        return {"id": f"r-{mark[-1]}", "object": "chat.completion", "model": self.name, "choices": [choice]}
+        return self._whole({"message": message, "finish_reason": "tool_calls" if asked else "stop"}, f"r-{mark[-1]}")
+
+    def declined(self) -> Json:
+        return self._whole(self.declines, "r-declined")
+
+    def _whole(self, choice: Json, id: str) -> Json:
+        return {"id": id, "object": "chat.completion", "model": self.name, "choices": [{"index": 0, **choice}]}
 
     def events(self, response: Json) -> list[Json]:
         [choice] = response["choices"]
-        fields = dict(choice["message"])
+        fields = dict(choice.get("message", {}))
         calls = fields.pop("tool_calls", [])
         deltas = [{"role": "assistant"}]
         for key, value in fields.items():
@@ -107,6 +119,7 @@ class ResponsesServer(StrictServer):
     """OpenAI Responses."""
 
     api = RESPONSES
+    error_form = ChatServer.error_form
     ids = "call_{n:024d}"
     takes = ".{1,64}"
     stores: ClassVar[bool] = True
@@ -122,6 +135,11 @@ class ResponsesServer(StrictServer):
             for id, (name, arguments) in calls
         ]
         return {"id": f"resp_{mark[-1]}", "object": "response", "status": "completed", "output": output}
+
+    def declined(self) -> Json:
+        content = [{"type": "refusal", "refusal": DECLINED}]
+        item = {"type": "message", "id": "m", "role": "assistant", "content": content}
+        return {"id": "resp_d", "object": "response", "status": "completed", "output": [item]}
 
     def events(self, response: Json) -> list[Json]:
         done = [
@@ -151,6 +169,7 @@ class MessagesServer(StrictServer):
     """Anthropic Messages."""
 
     api = ANTHROPIC
+    error_form = (400, {"type": "error", "error": {"type": "invalid_request_error", "message": "{text}"}})
     ids = "toolu_{n:022d}"
     begins_with_user = True
 
@@ -161,16 +180,15 @@ class MessagesServer(StrictServer):
             {"type": "tool_use", "id": id, "name": name, "input": json.loads(arguments) if as_object(arguments) else {}}
             for id, (name, arguments) in calls
         ]
-        end = "tool_use" if calls else "end_turn"
+        return self._message(content, "tool_use" if calls else "end_turn")
+
+    def declined(self) -> Json:
+        return self._message([], "refusal")
+
+    def _message(self, content: list[Json], stop_reason: str) -> Json:
         usage = {"input_tokens": 1, "output_tokens": 1}
-        return {
-            "id": "msg",
-            "type": "message",
-            "role": "assistant",
-            "content": content,
-            "stop_reason": end,
-            "usage": usage,
-        }
+        head = {"id": "msg", "type": "message", "role": "assistant", "model": self.name}
+        return {**head, "content": content, "stop_reason": stop_reason, "usage": usage}
 
     def events(self, response: Json) -> list[Json]:
         events: list[Json] = [{"type": "message_start", "message": {**response, "content": [], "stop_reason": None}}]

@@ -14,3 +14,4 @@ class XAI(ChatServer):
     wants_back = "never"
     refuses = ("frequency_penalty", "presence_penalty")
     model_refuses = {"seed": "Argument not supported on this model: seed"}
+    error_form = (400, {"code": "Client specified an invalid argument", "error": "{text}"})
