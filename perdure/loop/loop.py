@@ -22,8 +22,6 @@ from ..event_data import (
     FailedData,
     LoggedData,
     LoggedDoneData,
-    LoggedMessagesUpdatedData,
-    StatusData,
 )
 from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
@@ -32,7 +30,7 @@ from .effects import Cancelled, Effects
 from .limits import no_step_left, partial_text, reached_limit
 from .model_calls import ModelCalls
 from .overflow import ContextWindow
-from .state import LoopState, Outcome, outcome_of, output_error, send_back
+from .state import LoopState, Outcome, RunPart, outcome_of, output_error, send_back
 from .tool_round import ToolRound
 from .verdicts import checked_verdict, with_text
 
@@ -40,7 +38,7 @@ UNRAISED = "max_repeated_calls"
 """The limit that is no budget: a model that repeats itself would do so again."""
 
 
-class AgentLoop:
+class AgentLoop(RunPart[Effects]):
     """One run of one agent. Its last event is its only terminal one.
 
     Args:
@@ -67,18 +65,14 @@ class AgentLoop:
         models: Sequence[str] = (),
         state: LoopState | None = None,
     ) -> None:
-        self.state = state or LoopState(started_at=effects.now())
+        super().__init__(effects, conversation, options, state or LoopState(started_at=effects.now()), models)
         self.state.prompted |= options.tool_protocol == "json"
-        self._effects = effects
-        self._conversation = conversation
-        self._options = options
         self._guarded = guarded
         self._structured = structured and not options.raw
-        self._window = ContextWindow(
-            effects, conversation, options, self.state, self._emit, models, compacted=compacted
-        )
-        self._calls = ModelCalls(effects, conversation, options, self.state, self._emit, models, self._make_room)
-        self._tools = ToolRound(effects, options, self.state, tools, "tool" in guarded, conversation)
+        hand = (effects, conversation, options, self.state, models)
+        self._window = ContextWindow(*hand, compacted=compacted)
+        self._calls = ModelCalls(*hand, make_room=self._make_room)
+        self._tools = ToolRound(*hand, tools=tools, guarded="tool" in guarded)
 
     async def run(self) -> Outcome:
         """Iterate until the model gives its answer.
@@ -103,15 +97,15 @@ class AgentLoop:
     def _end(self, type: EventType, data: LoggedData) -> None:
         """Emit the terminal event, after the steering messages that came too late: a next turn reads those (§14)."""
         self._drain_steering()
-        self._emit(type, data)
+        self.emit(type, data)
 
     async def _iterate(self) -> Outcome:
         while True:
-            await self._effects.checkpoint(self.state)
+            await self.effects.checkpoint(self.state)
             self.state.iteration += 1
             self._check_cancellation()
             self._drain_steering()
-            await self._effects.wake()
+            await self.effects.wake()
             if reached := await self._final_limit():
                 return await self._stop_at(reached)
             self._drain_steering()  # What came while the run was held.
@@ -126,10 +120,10 @@ class AgentLoop:
             if self.state.acts_no_more(reply, is_guarded=is_guarded, is_structured=self._structured):
                 continue
             while self._acts_too_late(reply):
-                used_up = no_step_left(self._options, self.state)
+                used_up = no_step_left(self.options, self.state)
                 if not self._is_held_at(used_up):
                     return await self._stop_at(used_up)
-                await self._effects.hold(used_up, "budget")
+                await self.effects.hold(used_up, "budget")
             reply = await self._check_output(reply)
             if calls := reply.message.tool_calls:
                 await self._run_tools(reply.message, calls)
@@ -138,38 +132,38 @@ class AgentLoop:
 
     def _acts_too_late(self, reply: ModelReply) -> bool:
         """Return whether the model has written an action in the place of its answer, and no step is left for it."""
-        return self.state.steps > self._options.max_iterations and bool(reply.message.tool_calls)
+        return self.state.steps > self.options.max_iterations and bool(reply.message.tool_calls)
 
     def _check_cancellation(self) -> None:
         """§13.2"""
-        if self._effects.cancelled():
+        if self.effects.cancelled():
             raise Cancelled
 
     def _drain_steering(self) -> None:
         """§13.5"""
-        if texts := self._effects.drain_steering():
-            self._append([Message.user(text) for text in texts])
-            self._emit_status(f"Injected {len(texts)} steering message(s)")
+        if texts := self.effects.drain_steering():
+            self.append([Message.user(text) for text in texts])
+            self.emit_status(f"Injected {len(texts)} steering message(s)")
             self.state.answering &= self._has_no_steps()
 
     def _has_no_steps(self) -> bool:
-        return self.state.steps >= self._options.max_iterations
+        return self.state.steps >= self.options.max_iterations
 
     def _reached_limit(self) -> RunError | None:
-        return reached_limit(self._options, self.state, self._effects.now())
+        return reached_limit(self.options, self.state, self.effects.now())
 
     async def _final_limit(self) -> RunError | None:
         """Return the limit that forbids another model call, once nobody raises it any more for a run that is held."""
         while (limit := self._reached_limit()) and self._is_held_at(limit):
-            await self._effects.hold(limit, "budget")
+            await self.effects.hold(limit, "budget")
         return limit
 
     def _is_held_at(self, limit: RunError) -> bool:
         """Return whether the run is held for want of a higher value of an option."""
         option = limit.option if isinstance(limit, LimitExceededError | MaxIterationsError) else None
-        if self._options.on_limit != "raise" or option in (None, UNRAISED):
+        if self.options.on_limit != "raise" or option in (None, UNRAISED):
             return False
-        return self._effects.is_held_for("budget")
+        return self.effects.is_held_for("budget")
 
     async def _make_room(self, error: ModelError | None) -> bool:
         """Cut a conversation that is too long for its model; return whether that may help."""
@@ -183,15 +177,15 @@ class AgentLoop:
         if "input" not in self._guarded:
             self.state.unchecked = 0
             return
-        verdict = checked_verdict("input", await self._effects.judge_input(self._conversation))
+        verdict = checked_verdict("input", await self.effects.judge_input(self.conversation))
         if not verdict.allowed:
-            end = len(self._conversation.messages)
+            end = len(self.conversation.messages)
             self.state.refused = [max(0, end - self.state.unchecked), end]
             self._deny("Input", verdict.reason)
         self.state.unchecked = 0
-        if verdict.rewrite is not None and verdict.rewrite != self._conversation.messages:
-            self._conversation.rewrite(verdict.rewrite)
-            self._emit_messages()
+        if verdict.rewrite is not None and verdict.rewrite != self.conversation.messages:
+            self.conversation.rewrite(verdict.rewrite)
+            self.emit_messages()
 
     async def _call_model(self, *, with_tools: bool = True) -> ModelReply:
         """§9.10"""
@@ -204,7 +198,7 @@ class AgentLoop:
         """§13.4"""
         if "output" not in self._guarded:
             return reply
-        judged = await self._effects.judge_output(reply.message)
+        judged = await self.effects.judge_output(reply.message)
         verdict = checked_verdict("output", judged)
         if not verdict.allowed:
             self._deny("Output", verdict.reason)
@@ -218,36 +212,36 @@ class AgentLoop:
         self.state.answering = False
         results = await self._tools.run(calls)
         self._calls.emit_cost()
-        self._append([message, *results])
+        self.append([message, *results])
 
     async def _goes_on_after(self, reply: ModelReply) -> bool:
         """Return whether the model is called again after an answer: to read a steering message, or because it has
         paused, or does not fit.
         """
-        may_retry = reply.faults and self.state.output_retries < self._options.output_retries
+        may_retry = reply.faults and self.state.output_retries < self.options.output_retries
         limit = await self._final_limit() if may_retry else self._reached_limit()
-        is_steered = self._effects.has_steering() and not limit and not self._has_no_steps()
+        is_steered = self.effects.has_steering() and not limit and not self._has_no_steps()
         is_paused = reply.ended == "paused"
         if not (is_steered or is_paused or reply.faults):
             return False
         self.state.note(reply.message.text, [])
-        self._append([reply.message])
+        self.append([reply.message])
         if not (is_steered or is_paused):
-            status, correction = send_back(reply, self.state, self._options, limit)
-            self._emit_status(status)
-            self._append([correction])
+            status, correction = send_back(reply, self.state, self.options, limit)
+            self.emit_status(status)
+            self.append([correction])
         return True
 
     def _answer(self, reply: ModelReply) -> Outcome:
-        self._append([reply.message])
-        return outcome_of(reply, self._options)
+        self.append([reply.message])
+        return outcome_of(reply, self.options)
 
     async def _stop_at(self, limit: RunError) -> Outcome:
-        match self._options.on_limit:
+        match self.options.on_limit:
             case "raise":
                 raise limit
             case "partial":
-                text = partial_text(self._options, self.state)
+                text = partial_text(self.options, self.state)
                 return Outcome(text, text, "limit", is_incomplete=True)
             case "final_answer":
                 return await self._final_answer()
@@ -262,32 +256,18 @@ class AgentLoop:
         except ExecuteError as error:
             if error.reason != "empty":
                 raise
-            reply = ModelReply(message=Message.assistant(partial_text(self._options, self.state)))
+            reply = ModelReply(message=Message.assistant(partial_text(self.options, self.state)))
         reply = await self._check_output(reply)
         if reply.message.tool_calls or not reply.message.text:
-            text = reply.message.text or partial_text(self._options, self.state)
+            text = reply.message.text or partial_text(self.options, self.state)
             reply = reply.model_copy(update={"message": Message.assistant(text)})
         elif reply.faults:
-            self._append([reply.message])
+            self.append([reply.message])
             raise output_error(reply, self.state, self._reached_limit())
         outcome = self._answer(reply)
         outcome.is_incomplete, outcome.cut_short = True, outcome.cut_short or "limit"
         return outcome
 
     def _deny(self, point: str, reason: str | None) -> NoReturn:
-        self._emit("error", ErrorData(message=f"{point} guardrail denied: {reason}"))
+        self.emit("error", ErrorData(message=f"{point} guardrail denied: {reason}"))
         raise GuardrailError(f"{point} guardrail denied: {reason}", reason=reason)
-
-    def _append(self, messages: list[Message]) -> None:
-        self._conversation.append(messages)
-        self.state.unchecked += len(messages)
-        self._emit_messages()
-
-    def _emit_messages(self) -> None:
-        self._emit("messages_updated", LoggedMessagesUpdatedData())
-
-    def _emit_status(self, text: str) -> None:
-        self._emit("status", StatusData(message=text))
-
-    def _emit(self, type: EventType, data: LoggedData) -> None:
-        self._effects.emit(type, self.state.iteration, data)

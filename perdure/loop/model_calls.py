@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
-from ..conversation import Conversation
 from ..errors import ExecuteError, LimitExceededError, ModelError
 from ..event_data import (
-    EventType,
     LlmCompleteData,
     LlmStartData,
-    LoggedData,
-    LoggedMessagesUpdatedData,
     ModelFallbackData,
     ProviderToolData,
-    StatusData,
     ThinkingData,
     TokenData,
 )
@@ -26,9 +22,8 @@ from .effects import Calling, Cancelled, Effects, Slept
 from .failed_calls import after
 from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
 from .overflow import CUT_AS_FAR, CUTS
-from .state import LoopState, usage_data
+from .state import RunPart, usage_data
 
-Emit = Callable[[EventType, LoggedData], None]
 NO_NATIVE_TOOLS = "The provider refuses tools, so the model is told of them in the prompt from now on"
 NO_TOOLS_ADVICE = ". Such a model is told of its tools in the prompt with tool_protocol='auto' or 'json'"
 DRAFT_STANDS = "The model's final response is empty: what it said before stands for it"
@@ -45,51 +40,36 @@ MIN_COUNTED_SECONDS = 1.0
 keep a run for ever."""
 
 
-class ModelCalls:
+@dataclass
+class ModelCalls(RunPart[Effects]):
     """Calls the model for one run: says so, tries until it succeeds, counts what was used, and tells it."""
 
-    def __init__(
-        self,
-        effects: Effects,
-        conversation: Conversation,
-        options: RunOptions,
-        state: LoopState,
-        emit: Emit,
-        models: Sequence[str],
-        make_room: Callable[[ModelError | None], Awaitable[bool]],
-    ) -> None:
-        """`make_room` cuts the conversation, for a model that has refused it if any; returns whether that may help."""
-        self._effects = effects
-        self._conversation = conversation
-        self._options = options
-        self._state = state
-        self._emit = emit
-        self._models = models or ("",)
-        self._make_room = make_room
-        self._too_long: list[tuple[int, ModelError]] = []
-        """Which models have found the conversation too long that is sent now."""
+    make_room: Callable[[ModelError | None], Awaitable[bool]]
+    """Cuts the conversation, for a model that has refused it if any; returns whether that may help."""
+    _too_long: list[tuple[int, ModelError]] = field(default_factory=list, init=False)
+    """Which models have found the conversation too long that is sent now."""
 
     async def make(self, *, with_tools: bool) -> ModelReply:
         """Return the model's reply to the conversation. Raises what `call_with_retry` raises."""
         self._tell_of_sleep()
-        self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
+        self.emit("llm_start", LlmStartData() if (turn := self.options.turn) is None else {"turn": turn})
         reply = await self._call_or_hold(with_tools)
-        self._state.count(reply)
+        self.state.count(reply)
         self._count_uncounted(reply)
-        is_act = self._state.prompted and not self._is_answer(with_tools)
-        if self._state.prompted and not is_act and not reply.message.tool_calls:
-            self._state.answers += 1
+        is_act = self.state.prompted and not self._is_answer(with_tools)
+        if self.state.prompted and not is_act and not reply.message.tool_calls:
+            self.state.answers += 1
         self._emit_reply(reply, is_act)
         self.emit_cost()
         return reply
 
     def emit_cost(self) -> None:
         """Say once that the run has cost `warn_cost_usd`, or that this can't be known."""
-        match self._state.cost_news(self._options.warn_cost_usd):
+        match self.state.cost_news(self.options.warn_cost_usd):
             case "reached":
-                self._emit("cost_warning", warning_of(self._options, self._state))
+                self.emit("cost_warning", warning_of(self.options, self.state))
             case "unknown":
-                self._emit_status(UNWATCHED_COST)
+                self.emit_status(UNWATCHED_COST)
 
     async def _call_or_hold(self, with_tools: bool) -> ModelReply:
         """Reply of a call that is made again each time that the run was held for its failure, and goes on."""
@@ -98,17 +78,17 @@ class ModelCalls:
                 return await self._call_shortened(with_tools)
             except ExecuteError as error:
                 reason = after(error.reason).held_for
-                if reason is None or not self._effects.is_held_for(reason):
+                if reason is None or not self.effects.is_held_for(reason):
                     raise
-                await self._effects.hold(error, reason)
-                self._state.fallback = 0
+                await self.effects.hold(error, reason)
+                self.state.fallback = 0
                 if reason == "context":
-                    await self._make_room(None)  # To what the options say by now.
+                    await self.make_room(None)  # To what the options say by now.
             except LimitExceededError as limit:
-                if self._options.on_limit != "raise" or not self._effects.is_held_for("budget"):
+                if self.options.on_limit != "raise" or not self.effects.is_held_for("budget"):
                     raise
-                await self._effects.hold(limit, "budget")
-                self._state.fallback = 0
+                await self.effects.hold(limit, "budget")
+                self.state.fallback = 0
 
     async def _call_shortened(self, with_tools: bool) -> ModelReply:
         """Reply to the conversation, or to what is left of it after cuts: the models take no more, and have all failed.
@@ -123,11 +103,11 @@ class ModelCalls:
                 if not self._too_long:
                     raise
                 last = error
-            self._state.fallback, refusal = self._too_long[0]
-            if not await self._make_room(refusal):
+            self.state.fallback, refusal = self._too_long[0]
+            if not await self.make_room(refusal):
                 break
         raise ExecuteError(
-            f"{last}{CUT_AS_FAR.format(self._options.keep_messages)}", reason="context_length"
+            f"{last}{CUT_AS_FAR.format(self.options.keep_messages)}", reason="context_length"
         ) from refusal
 
     async def _call_until_answered(self, with_tools: bool) -> ModelReply:
@@ -135,44 +115,44 @@ class ModelCalls:
 
         That one is called from then on: it knows what it has thought, and the other may well fail again.
         """
-        others = [each for each in range(len(self._models)) if each != self._state.fallback]
+        others = [each for each in range(len(self.models)) if each != self.state.fallback]
         failures: list[str] = []
         while True:
             try:
                 return await call_with_retry(
                     lambda: self._attempt(with_tools),
-                    self._effects,
-                    self._options,
-                    self._emit_status,
-                    None if self._options.max_seconds is None else deadline(self._options, self._state),
+                    self.effects,
+                    self.options,
+                    self.emit_status,
+                    None if self.options.max_seconds is None else deadline(self.options, self.state),
                     has_others=bool(others),
                 )
             except ExecuteError as error:
                 if error.reason == "context_length" and isinstance(error.__cause__, ModelError):
-                    self._too_long.append((self._state.fallback, error.__cause__))
+                    self._too_long.append((self.state.fallback, error.__cause__))
                 if not others or not after(error.reason).passed_on:
                     raise _combined_error(error, failures) from error.__cause__
-                failures.append(f"{self._models[self._state.fallback]}: {error}")
+                failures.append(f"{self.model}: {error}")
                 self._pass_on(others.pop(0), error)
-            if self._effects.cancelled():
+            if self.effects.cancelled():
                 raise Cancelled
 
     def _pass_on(self, other: int, error: ExecuteError) -> None:
-        failed, self._state.fallback = self._state.fallback, other
-        names, kind = self._models, error.reason or error.kind
+        failed, self.state.fallback = self.state.fallback, other
+        names, kind = self.models, error.reason or error.kind
         data = ModelFallbackData(failed=names[failed], kind=kind, message=str(error), model=names[other])
-        self._emit("model_fallback", data)
+        self.emit("model_fallback", data)
 
     async def _attempt(self, with_tools: bool) -> ModelReply:
         """One attempt. Where the provider refuses tools, and the run may do without native ones, that is none yet."""
         try:
             return await self._call(with_tools)
         except ModelError as error:
-            if self._options.tool_protocol != "auto" or self._state.prompted or error.kind != "no_tools":
+            if self.options.tool_protocol != "auto" or self.state.prompted or error.kind != "no_tools":
                 raise
-            self._state.prompted = True
-            self._emit_status(f"{NO_NATIVE_TOOLS}: {error.account}")
-            if self._effects.cancelled():
+            self.state.prompted = True
+            self.emit_status(f"{NO_NATIVE_TOOLS}: {error.account}")
+            if self.effects.cancelled():
                 raise Cancelled from None
             return await self._call(with_tools)
 
@@ -180,7 +160,7 @@ class ModelCalls:
         while True:
             calling = self._next_call(with_tools)
             try:
-                return self._require_answer(await self._effects.call_model(self._conversation, calling), calling)
+                return self._require_answer(await self.effects.call_model(self.conversation, calling), calling)
             except Slept:
                 self._tell_of_sleep()
             except ModelError as error:
@@ -188,7 +168,7 @@ class ModelCalls:
                 if error.kind == "empty" and self._may_be_empty(calling):
                     return self._require_answer(used, calling)
                 if error.usage is not None:
-                    self._state.count_failed(used)
+                    self.state.count_failed(used)
                 raise
 
     def _require_answer(self, reply: ModelReply, calling: Calling) -> ModelReply:
@@ -199,73 +179,67 @@ class ModelCalls:
         if reply.message.tool_calls or reply.message.text.strip() or reply.ended == "paused":
             return reply
         if not self._may_be_empty(calling):
-            provider = self._models[self._state.fallback].partition("/")[0]
+            provider = self.model.partition("/")[0]
             error = ModelError(NOTHING_SAID, kind="empty", provider=provider)
             error.usage, error.cost_usd = reply.usage, reply.cost_usd
             raise error
         if calling.prompted == "act":
             return reply
         warnings = [*reply.warnings, DRAFT_STANDS]
-        return reply.model_copy(update={"message": Message.assistant(self._state.draft), "warnings": warnings})
+        return reply.model_copy(update={"message": Message.assistant(self.state.draft), "warnings": warnings})
 
     def _may_be_empty(self, calling: Calling) -> bool:
         """Return whether nothing is an answer: that no tool is needed, or the one that the model has given before."""
-        return calling.prompted == "act" or (self._state.answering and bool(self._state.draft.strip()))
+        return calling.prompted == "act" or (self.state.answering and bool(self.state.draft.strip()))
 
     def _count_uncounted(self, reply: ModelReply) -> None:
         """Watch `max_total_tokens` by an estimate, where the provider counts nothing; say so once."""
-        if self._options.max_total_tokens is None or reply.usage.total_tokens:
+        if self.options.max_total_tokens is None or reply.usage.total_tokens:
             return
-        if not self._state.untold_tokens:
-            self._emit_status(UNCOUNTED)
-        chars = sum(self._conversation.sizes) + len(reply.message.text)
-        self._state.untold_tokens += chars // CHARS_PER_TOKEN + 1
+        if not self.state.untold_tokens:
+            self.emit_status(UNCOUNTED)
+        chars = sum(self.conversation.sizes) + len(reply.message.text)
+        self.state.untold_tokens += chars // CHARS_PER_TOKEN + 1
 
     def _tell_of_sleep(self) -> None:
-        slept, self._state.untold_sleep = self._state.untold_sleep, 0.0
+        slept, self.state.untold_sleep = self.state.untold_sleep, 0.0
         if slept:
-            self._conversation.append([Message.user(SLEPT.format(duration_text(slept)))])
-            self._state.unchecked += 1
-            self._emit("messages_updated", LoggedMessagesUpdatedData())
+            self.append([Message.user(SLEPT.format(duration_text(slept)))])
 
     def _next_call(self, with_tools: bool) -> Calling:
-        calling = Calling(self._state.iteration, with_tools, fallback=self._state.fallback)
-        if not self._state.prompted:
+        calling = Calling(self.state.iteration, with_tools, fallback=self.state.fallback)
+        if not self.state.prompted:
             return calling
         phase: Literal["act", "answer"] = "answer" if self._is_answer(with_tools) else "act"
-        return calling._replace(prompted=phase, step=self._state.steps + 1)
+        return calling._replace(prompted=phase, step=self.state.steps + 1)
 
     def _is_answer(self, with_tools: bool) -> bool:
-        return self._state.answering or not with_tools
+        return self.state.answering or not with_tools
 
     def _emit_reply(self, reply: ModelReply, is_act: bool) -> None:
         # Watchers saw both in parts, or the beginning; the events have them as a whole.
-        if self._options.stream and reply.thinking:
-            self._emit("thinking", ThinkingData(token=reply.thinking))
-        if self._options.stream and reply.message.text and not reply.message.tool_calls and not is_act:
-            # Text with tool calls has no event (§9.3).
-            self._emit("token", TokenData(token=reply.message.text))
-        usage = usage_data(reply.usage)
-        data = LlmCompleteData(usage=usage, finishReason=reply.finish_reason, costUsd=reply.cost_usd)
-        if len(self._models) > 1:
-            data["model"] = self._models[self._state.fallback]
+        if self.options.stream and reply.thinking:
+            self.emit("thinking", ThinkingData(token=reply.thinking))
+        text = reply.message.text if self.options.stream and not is_act else ""
+        if text and not reply.message.tool_calls:  # Text with tool calls has no event (§9.3).
+            self.emit("token", TokenData(token=text))
+        data = LlmCompleteData(usage=usage_data(reply.usage), finishReason=reply.finish_reason, costUsd=reply.cost_usd)
+        if len(self.models) > 1:
+            data["model"] = self.model
         if reply.ended != "whole":
             data["ended"] = reply.ended
         if reply.lost_attempts:
             data["lostAttempts"] = reply.lost_attempts
-        if self._options.stream and reply.message.tool_calls and reply.message.text and not is_act:
-            data["text"] = reply.message.text
-        self._emit("llm_complete", data)
+        if text and reply.message.tool_calls:
+            data["text"] = text
+        self.emit("llm_complete", data)
         for call in reply.provider_calls:
-            self._emit(
+            self.emit(
                 "provider_tool", ProviderToolData(name=call.name, id=call.id, status=call.status, details=call.details)
             )
         cut_short = [CUT_SHORT.format(reply.finish_reason)] if reply.ended == "cut_short" else []
         for warning in [*cut_short, *reply.warnings]:
-            self._emit_status(warning)
-
-    def _emit_status(self, text: str, reason: str = "") -> None:
-        self._emit("status", StatusData(message=text, reason=reason) if reason else StatusData(message=text))
+            self.emit_status(warning)
 
 
 async def call_with_retry(

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..arguments import parse_with_repair
-from ..conversation import Conversation
 from ..errors import ToolArgumentError, ToolNotRegisteredError
 from ..event_data import (
     ErrorData,
@@ -22,8 +21,7 @@ from ..event_data import (
     ToolResultData,
 )
 from ..messages import Answered, Message, Needed, TextPart, ToolCall, ToolResult
-from ..options import RunOptions
-from ..settings.child_agents import DELEGATE, TASK
+from ..settings.child_agents import DELEGATE, written_action
 from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
 from ..tool_calls import (
     Approval,
@@ -39,7 +37,7 @@ from ..tool_calls import (
 from ..tool_results import shorten, shown_bytes
 from .effects import Cancelled, Effects
 from .limits import Allowances, Spent
-from .state import LoopState
+from .state import LoopState, RunPart
 from .verdicts import checked_verdict
 
 
@@ -205,13 +203,7 @@ def _action(call: ToolCall) -> str:
         arguments: object = parse_with_repair(call.arguments)[0]
     except ToolArgumentError:
         arguments = call.arguments
-    if call.name.startswith(DELEGATE) and isinstance(arguments, dict) and isinstance(arguments.get(TASK), str):
-        return _json({"agent": call.name.removeprefix(DELEGATE), "task": arguments[TASK]})
-    return _json({"tool": call.name, "arguments": arguments})
-
-
-def _json(action: dict[str, object]) -> str:
-    return json.dumps(action, ensure_ascii=False)
+    return written_action(call.name, arguments)
 
 
 MAX_QUESTIONS = 20
@@ -221,28 +213,18 @@ MAX_SHOWN_ARGUMENTS = 8 * 1024
 """Characters of edited arguments that the model is told; the event has them whole."""
 
 
-class ToolRound:
+@dataclass
+class ToolRound(RunPart[Effects]):
     """Answers the tool calls of one reply; every call gets exactly one result, cancelled or not."""
 
-    def __init__(
-        self,
-        effects: Effects,
-        options: RunOptions,
-        state: LoopState,
-        tools: Mapping[str, ToolSpec],
-        guarded: bool,
-        conversation: Conversation,
-    ) -> None:
-        self._effects = effects
-        self._conversation = conversation
-        self._options = options
-        self._state = state
-        self._tools = tools
-        self._guarded = guarded
-        self._slots = asyncio.Semaphore(options.max_parallel_tools)
-        self._allowances = Allowances(options, state)
-        self._shown = ShownResults(tools, options.max_result)
-        self._agents = {name for name, spec in tools.items() if isinstance(spec.execution, ChildRun)}
+    tools: Mapping[str, ToolSpec]
+    guarded: bool
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.options.max_parallel_tools)
+        self._allowances = Allowances(self.options, self.state)
+        self._shown = ShownResults(self.tools, self.options.max_result)
+        self._agents = {name for name, spec in self.tools.items() if isinstance(spec.execution, ChildRun)}
         """The tools whose calls are runs of other agents."""
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
@@ -251,7 +233,7 @@ class ToolRound:
         Raises `ToolNotRegisteredError` for a call of an unknown tool, when `RunOptions.unknown_tools` is "raise".
         """
         for call in calls:
-            if call.name not in self._tools and not call.fault and self._options.unknown_tools == "raise":
+            if call.name not in self.tools and not call.fault and self.options.unknown_tools == "raise":
                 raise ToolNotRegisteredError(f"Tool not registered: {_name_of(call)}")
         if self._concurrent(calls):
             self._allowances.expect(sum([call.name in self._agents for call in calls]))
@@ -271,20 +253,20 @@ class ToolRound:
         return results
 
     def _concurrent(self, calls: Sequence[ToolCall]) -> bool:
-        if not self._options.parallel_tool_calls or len(calls) < 2:
+        if not self.options.parallel_tool_calls or len(calls) < 2:
             return False
-        return all([self._tools[call.name].parallel_safe for call in calls if call.name in self._tools])
+        return all([self.tools[call.name].parallel_safe for call in calls if call.name in self.tools])
 
     async def _answer(self, call: ToolCall, index: int, calls: int) -> ToolResult:
-        if self._effects.cancelled():
+        if self.effects.cancelled():
             return ToolResult.cancellation()
-        self._emit("tool_call_start", ToolCallStartData(name=call.name, arguments=call.arguments), call)
+        self.emit("tool_call_start", ToolCallStartData(name=call.name, arguments=call.arguments), call_id=call.id)
         try:
             result = await self._execute(call, await self._admit(call, index, calls))
         except Cancelled:
             result = ToolResult.cancellation()
         if result.status in ("error", "timeout"):
-            self._emit("error", ErrorData(message=result.text), call)
+            self.emit("error", ErrorData(message=result.text), call_id=call.id)
         data = ToolResultData(name=call.name, result=result.text)
         if result.size is not None:
             data |= {"isShortened": True, "size": result.size}
@@ -292,22 +274,22 @@ class ToolRound:
             data |= {"isDenied": True}
         if result.status == "cancelled":
             data |= {"isCancelled": True}
-        self._emit("tool_result", data, call)
+        self.emit("tool_result", data, call_id=call.id)
         return result
 
     async def _admit(self, call: ToolCall, index: int, calls: int) -> Immediate | Admitted:
         """Parse the arguments (§9.8), and find out whether the call may be executed."""
         if call.fault:
             return refusal(call.fault, "invalid_call")
-        if call.name not in self._tools:
+        if call.name not in self.tools:
             return refusal(f"Error: {self._unknown_tool(call)}", "unknown_tool")
         try:
             arguments, warning = parse_with_repair(call.arguments)
         except ToolArgumentError as error:
             return refusal(f"Error: Invalid JSON in tool arguments: {error}", "invalid_arguments")
         if warning:
-            self._emit("status", StatusData(message=warning), call)
-        place = {"iteration": self._state.iteration, "index": index, "calls": calls}
+            self.emit("status", StatusData(message=warning), call_id=call.id)
+        place = {"iteration": self.state.iteration, "index": index, "calls": calls}
         request = ToolRequest(call_id=call.id, name=call.name, arguments=arguments, **place)
         return await self._permit(request)
 
@@ -317,26 +299,26 @@ class ToolRound:
         Nobody is asked about a call that can't be executed with its arguments.
         """
         ask: str | None = None
-        if self._guarded:
+        if self.guarded:
             async with self._slots:
-                verdict = checked_verdict("tool", await self._effects.judge_tool(request))
+                verdict = checked_verdict("tool", await self.effects.judge_tool(request))
             if not verdict.allowed:
                 return Immediate(ToolResult.denial(f"Tool denied by guardrail: {verdict.reason}"))
             if verdict.rewrite is not None:
                 request.arguments = verdict.rewrite
             ask = verdict.ask
-        spec = self._tools[request.name]
+        spec = self.tools[request.name]
         if isinstance(spec.execution, Question):
-            return await HumanDecisions(self._effects, self._state).answer(request, spec, ask)
+            return await HumanDecisions(self.effects, self.state).answer(request, spec, ask)
         if ask is None and spec.approval_check and not spec.needs_approval:
             async with self._slots:
-                ask = (await self._effects.check_approval(request)).ask
+                ask = (await self.effects.check_approval(request)).ask
         if ask is None and not spec.needs_approval:
             return Admitted(request)
-        if problems := self._effects.misfits(request):
+        if problems := self.effects.misfits(request):
             text = f"Error: Invalid arguments for tool '{request.name}': {'; '.join(problems)}"
             return refusal(text, "invalid_arguments")
-        return await HumanDecisions(self._effects, self._state).approval(request, spec, ask)
+        return await HumanDecisions(self.effects, self.state).approval(request, spec, ask)
 
     async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
         match step:
@@ -350,45 +332,45 @@ class ToolRound:
                 while result.needs is not None:
                     if (questions := questions + 1) > MAX_QUESTIONS:
                         return ToolResult.failure(TOO_CURIOUS.format(call.name), kind="limit", outcome_unknown=True)
-                    decisions = HumanDecisions(self._effects, self._state)
-                    request = await decisions.continuation(request, self._tools[call.name], result.needs)
+                    decisions = HumanDecisions(self.effects, self.state)
+                    request = await decisions.continuation(request, self.tools[call.name], result.needs)
                     result = await self._run(call, request)
                 return _result_of_edited(request, result) if is_edited else result
 
     async def _run(self, call: ToolCall, request: ToolRequest) -> ToolResult:
         async with self._slots:
-            if self._effects.cancelled():
+            if self.effects.cancelled():
                 raise Cancelled
             if request.answered is None:
-                self._state.tool_calls += 1
-                if self._options.progress:
+                self.state.tool_calls += 1
+                if self.options.progress:
                     self._emit_progress(call)
-            run = self._run_agent if call.name in self._agents else self._effects.run_tool
+            run = self._run_agent if call.name in self._agents else self.effects.run_tool
             return self._shown(request, await run(self._with_context(request)))
 
     def _emit_progress(self, call: ToolCall) -> None:
         data = ProgressData(
             type="progress",
-            step=self._state.steps,
-            max_steps=self._options.max_iterations,
+            step=self.state.steps,
+            max_steps=self.options.max_iterations,
             action="delegate" if call.name.startswith(DELEGATE) else "tool_call",
             target=call.name.removeprefix(DELEGATE),
         )
-        self._emit("progress", data, call)
+        self.emit("progress", data, call_id=call.id)
 
     def _with_context(self, request: ToolRequest) -> ToolRequest:
         """With the messages before the model's reply, if the tool asks for some."""
-        if not (count := self._tools[request.name].context):
+        if not (count := self.tools[request.name].context):
             return request
-        return request.model_copy(update={"context": recent_messages(self._conversation.messages, count)})
+        return request.model_copy(update={"context": recent_messages(self.conversation.messages, count)})
 
     async def _run_agent(self, request: ToolRequest) -> ToolResult:
         try:
-            allowance = self._allowances.take(self._effects.now())
+            allowance = self._allowances.take(self.effects.now())
         except Spent as spent:
             text = f"Error: Tool '{request.name}' failed: too little is left of {spent} for another agent"
             return ToolResult.failure(text, kind="limit")
-        end = await self._effects.run_agent(request, allowance)
+        end = await self.effects.run_agent(request, allowance)
         self._allowances.settle(allowance, end)
         return end.result
 
@@ -397,13 +379,10 @@ class ToolRound:
         names.
         """
         name = _name_of(call)
-        if not self._state.prompted or not name.startswith(DELEGATE):
-            return f"Tool not registered: {name}. {_list_of('tools', self._tools)}"
-        agents = [tool.removeprefix(DELEGATE) for tool in self._tools if tool.startswith(DELEGATE)]
+        if not self.state.prompted or not name.startswith(DELEGATE):
+            return f"Tool not registered: {name}. {_list_of('tools', self.tools)}"
+        agents = [tool.removeprefix(DELEGATE) for tool in self.tools if tool.startswith(DELEGATE)]
         return f"No such agent: {name.removeprefix(DELEGATE)}. {_list_of('agents', agents)}"
-
-    def _emit(self, type: EventType, data: LoggedData, call: ToolCall) -> None:
-        self._effects.emit(type, self._state.iteration, data, call_id=call.id)
 
 
 def _result_of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:

@@ -24,16 +24,13 @@ from .sdks import anthropic_sdk
 from .tool_call_text import (
     AcceptedMedia,
     Call,
-    arguments_text,
-    asked_call,
     base64_data,
-    call_id,
-    call_name,
     calls_of,
     only_text,
+    read_calls,
     sendable_parts,
 )
-from .wire_format import INSTRUCTION_ROLES, WireFormat, count, instructions_of
+from .wire_format import INSTRUCTION_ROLES, WireFormat, counted, instructions_of
 
 DEFAULT_MAX_TOKENS = 4096
 """The API requires a limit (§7.5). A call raises it to what the model can write, unless the file has one."""
@@ -50,6 +47,14 @@ Block = dict[str, Any]
 Turn = dict[str, Any]
 
 _THINKING = ("thinking", "redacted_thinking")
+_USAGE = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cached_input_tokens": "cache_read_input_tokens",
+    "reasoning_tokens": "output_tokens_details.thinking_tokens",
+    "cache_write_tokens": "cache_creation_input_tokens",
+    "cache_write_1h_tokens": "cache_creation.ephemeral_1h_input_tokens",
+}
 
 
 class AnthropicMessages(WireFormat):
@@ -109,7 +114,7 @@ class AnthropicMessages(WireFormat):
         is_told = response.get(LAST_IS_WHOLE) is True
         return Answer(
             text=text,
-            tool_calls=[asked_call(call) for call in calls],
+            calls=calls,
             usage=_usage(response.get("usage")),
             finish_reason=response.get("stop_reason"),
             # The last block is cut off where the reply is, if only its value is known, and not its text.
@@ -272,14 +277,7 @@ def _text_and_calls(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tu
     """All text blocks, concatenated (§18-13), and the tool calls."""
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     used = [block for block in blocks if block["type"] == "tool_use"]
-    return text, [
-        Call(
-            call_id(block.get("id"), index, response_id),
-            call_name(block.get("name")),
-            arguments_text(block.get("input")),
-        )
-        for index, block in enumerate(used)
-    ]
+    return text, read_calls([(block.get("id"), block.get("name"), block.get("input")) for block in used], response_id)
 
 
 def _provider_calls(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderCall]:
@@ -297,17 +295,9 @@ def _provider_calls(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderCall]:
 
 
 def _usage(usage: Any) -> Usage:
-    """Return the API counts cached tokens separately from the input; `Usage` counts them as part of it."""
-    cached, kept = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
-    longer = count(usage, "cache_creation", "ephemeral_1h_input_tokens")
-    read = count(usage, "input_tokens") + cached + kept
-    written = count(usage, "output_tokens")
-    return Usage(
-        input_tokens=read,
-        output_tokens=written,
-        total_tokens=read + written,
-        cached_input_tokens=cached,
-        reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
-        cache_write_tokens=kept,
-        cache_write_1h_tokens=min(longer, kept),
-    )
+    """The API counts cached tokens apart from the input; `Usage` counts them as part of it."""
+    counts = counted(usage, _USAGE)
+    counts.input_tokens += counts.cached_input_tokens + counts.cache_write_tokens
+    counts.total_tokens = counts.input_tokens + counts.output_tokens
+    counts.cache_write_1h_tokens = min(counts.cache_write_1h_tokens, counts.cache_write_tokens)
+    return counts

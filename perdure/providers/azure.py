@@ -32,20 +32,12 @@ _RESOURCE = re.compile(
 class AzureTarget(NamedTuple):
     """Where a connection leads, and which of the SDK's clients goes there."""
 
-    endpoint: str
-    """The base URL; for `AsyncAzureOpenAI`, the root of the resource."""
+    endpoint: str | None
+    """The base URL, None for the provider's own; for `AsyncAzureOpenAI`, the root of the resource."""
     version: str | None = None
     """The API version, for `AsyncAzureOpenAI`; None for `AsyncOpenAI`."""
     deployment: str | None = None
     """The one that the endpoint names; None where the model does."""
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Those arguments of the client that say where it goes."""
-        if self.version is None:
-            return {"base_url": self.endpoint}
-        deployed = {"azure_deployment": self.deployment} if self.deployment else {}
-        return {"azure_endpoint": self.endpoint, "api_version": self.version, **deployed}
 
 
 def azure_target(connection: Connection | None, provider: str) -> AzureTarget:

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from inspect import iscoroutinefunction
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from .._version import __version__
@@ -38,18 +38,6 @@ _ClientKey = tuple[object, ...]
 Secret = str | EntraTokens
 
 
-class _Plain(NamedTuple):
-    """A server that has nothing but a base URL; None for the provider's own."""
-
-    endpoint: str | None
-    version: None = None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        return {"base_url": self.endpoint}
-
-
-Target = AzureTarget | _Plain
 _lock = Lock()
 _imported: set[str] = set()
 _known_connections: dict[str, Any] = {}
@@ -136,7 +124,7 @@ def _registered_client(connection: Connection, sdk: SdkNames, provider: str) -> 
     return client
 
 
-def _target(sdk: SdkNames, connection: Connection | None, provider: str) -> Target:
+def _target(sdk: SdkNames, connection: Connection | None, provider: str) -> AzureTarget:
     endpoint = connection.endpoint if connection else None
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise _misconfiguration(f"The endpoint {endpoint!r} has to start with http:// or https://", provider)
@@ -145,7 +133,7 @@ def _target(sdk: SdkNames, connection: Connection | None, provider: str) -> Targ
     if not endpoint and not sdk.endpoint_variable:
         text = f"No endpoint for {provider!r}: write `endpoint`, the URL of its API, in the agent's connection"
         raise _misconfiguration(text, provider)
-    return _Plain(endpoint or None)
+    return AzureTarget(endpoint or None)
 
 
 def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> tuple[str, Secret]:
@@ -176,7 +164,7 @@ def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, pro
     )
 
 
-def _new_client(sdk: SdkNames, target: Target, key: dict[str, Secret], *, is_own: bool) -> Any:
+def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, is_own: bool) -> Any:
     headers = {"User-Agent": f"perdure/{__version__}"}
     name = "AsyncAzureOpenAI" if target.version else sdk.client
     if not target.version:
@@ -184,7 +172,7 @@ def _new_client(sdk: SdkNames, target: Target, key: dict[str, Secret], *, is_own
         key = {argument if argument == "auth_token" else "api_key": secret for argument, secret in key.items()}
     client = getattr(import_module(sdk.module), name)(
         **key,
-        **target.arguments,
+        **_place_of(target),
         max_retries=0,
         default_headers=headers,
         http_client=_http_client_class(sdk.module)(verify=tls_context()),
@@ -197,6 +185,14 @@ def _new_client(sdk: SdkNames, target: Target, key: dict[str, Secret], *, is_own
             if getattr(client, name, None):
                 setattr(client, name, None)
     return client
+
+
+def _place_of(target: AzureTarget) -> dict[str, Any]:
+    """Return those arguments of the client that say where it goes."""
+    if target.version is None:
+        return {"base_url": target.endpoint}
+    deployed = {"azure_deployment": target.deployment} if target.deployment else {}
+    return {"azure_endpoint": target.endpoint, "api_version": target.version, **deployed}
 
 
 @cache

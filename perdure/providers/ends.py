@@ -16,6 +16,7 @@ from ..errors import ModelError, ModelErrorKind, ToolArgumentError
 from ..messages import FILTERED, ProviderCall, ToolCall, Usage, end_word
 from ..text import bounded_text, count_of
 from .errors import error_from_http
+from .tool_call_text import Call
 
 ReplyEnd = Literal["whole", "cut_short", "paused"]
 Failure = Literal["refused", "empty", "broken", "overflow"]
@@ -40,6 +41,7 @@ WORDS: Mapping[Ended, Collection[str]] = {
 NO_END = "incomplete"
 """The word for a stream that does not say how it ended, as one that a proxy has lost and closed."""
 _ENDED = {word: ended for ended, words in WORDS.items() for word in words}
+NAMELESS = "Error: The call names no tool. Call the tool again, by its name"
 _FULL = "model_context_window_exceeded"
 _FAILURES: Mapping[Failure, tuple[ModelErrorKind, str]] = {
     "refused": ("refusal", "Model refused: {said}"),
@@ -54,7 +56,7 @@ class Answer:
     """What the model says in one response, in any wire format."""
 
     text: str
-    tool_calls: list[ToolCall]
+    calls: Sequence[Call]
     usage: Usage
     finish_reason: Any
     """The provider's own word for why the model stopped, or anything else that stands in its place."""
@@ -71,6 +73,11 @@ class Answer:
     original: list[Any] | None = None
     """The content of the response, when the text and the tool calls do not say all of it."""
 
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The calls as the run has them; one without a name can't be made, and the model is told so."""
+        return [ToolCall(**call._asdict(), fault=None if call.name else NAMELESS) for call in self.calls]
+
 
 def verdict(answer: Answer) -> Ended:
     """Return how the reply ended. Never raises."""
@@ -80,7 +87,7 @@ def verdict(answer: Answer) -> Ended:
         return "broken"
     if answer.refusal:
         return "refused"
-    says_something = answer.tool_calls or answer.text.strip()
+    says_something = answer.calls or answer.text.strip()
     if word in FILTERED and says_something:
         return "cut_short"
     if ended in ("refused", "broken") or says_something:

@@ -7,13 +7,11 @@ what a `Memo` writes of them is kept. Messages in any other list are written ane
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import ref
 
 from pydantic import BaseModel
-from pydantic_core import to_json
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -72,16 +70,3 @@ class Memo(Generic[Subject, Item]):
     def _forget(self, key: int, gone: ref[Subject]) -> None:
         if (kept := self._kept.get(key)) and kept.subject is gone:
             del self._kept[key]
-
-
-def encode(body: Mapping[str, Any]) -> bytes:
-    """Return the body as JSON in UTF-8 without blanks.
-
-    NaN and infinity become `null`; half of a surrogate pair, which UTF-8 cannot express, becomes `?`. Raises
-    TypeError or ValueError for values that JSON cannot express.
-    """
-    try:
-        return to_json(body, inf_nan_mode="null")
-    except ValueError:
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return text.encode("utf-8", "replace")

@@ -8,45 +8,47 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agents import Agent, PromptCache
+from ..agents import Agent
 from ..declared_tools import Property
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, Usage
-from ..schema import STRICT, object_schema
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
 from .azure import AZURE_PROVIDERS, limits_by_max_tokens
-from .base import BLOCK_SIZE, CallSeries, Delta, FunctionDefinition, StreamAssembler
+from .base import BLOCK_SIZE, Delta, FunctionDefinition, StreamAssembler
 from .ends import NO_END, Answer
 from .errors import error_from_http
 from .memo import Memo
+from .openai import OpenAIFormat, audio_item, file_data, function_fields, schema_fields
 from .outgoing import private_content
-from .prompt_cache import with_cache_key
-from .sdks import openai_sdk
 from .tool_call_text import (
     AcceptedMedia,
-    Call,
     arguments_text,
     as_url,
-    asked_call,
-    call_id,
-    call_name,
     compact_json,
-    file_data,
-    input_audio,
     only_text,
+    read_calls,
     sendable_parts,
 )
-from .wire_format import WireFormat, count
+from .wire_format import counted
 
 _INTERNAL_METADATA = frozenset({"provider_content", "status", "error_kind", "sent_as"})
 _MESSAGE_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio"})
 _CALL_FIELDS = frozenset({"index", "id", "type", "function"})
+_USAGE = {
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+    "total_tokens": "total_tokens",
+    "cached_input_tokens": "prompt_tokens_details.cached_tokens",
+    "reasoning_tokens": "completion_tokens_details.reasoning_tokens",
+    "cache_write_tokens": "prompt_tokens_details.cache_write_tokens",
+}
 
 
-class OpenAIChat(WireFormat):
+class OpenAIChat(OpenAIFormat):
     """`apiType: chat` of OpenAI, and of every server that speaks its protocol."""
 
     api = "chat"
     expected = "a completion with a list `choices` whose first has a `message`"
     path = "/chat/completions"
+    conversation_key = "messages"
     title = "OpenAI Chat Completions"
     media = {"image": AcceptedMedia(url=True), "audio": AcceptedMedia(url=False), "file": AcceptedMedia(url=False)}
     options = {
@@ -60,10 +62,6 @@ class OpenAIChat(WireFormat):
         "allow_multiple_tool_calls": "parallel_tool_calls",
     }
 
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.sdk = openai_sdk(key)
-
     def options_of(self, agent: Agent) -> Mapping[str, str]:
         connection = agent.model.connection if agent.model else None
         if self.key in AZURE_PROVIDERS and limits_by_max_tokens(connection):
@@ -74,17 +72,10 @@ class OpenAIChat(WireFormat):
         return {"messages": _messages(messages)}
 
     def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
-        function: dict[str, Any] = {"name": definition.name}
-        if definition.description:
-            function["description"] = definition.description
-        function["parameters"] = definition.parameters
-        if definition.strict:
-            function["strict"] = True
-        return {"type": "function", "function": function}
+        return {"type": "function", "function": function_fields(definition)}
 
     def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
-        json_schema = {"name": "structured_output", "strict": True, "schema": object_schema(outputs, STRICT)}
-        return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+        return {"response_format": {"type": "json_schema", "json_schema": schema_fields(outputs)}}
 
     def to_stream_body(self, request: Mapping[str, Any]) -> dict[str, Any]:
         asked = request.get("stream_options") or {}
@@ -99,17 +90,11 @@ class OpenAIChat(WireFormat):
         content, refusal = message.get("content"), _content_text(message.get("refusal") or "")
         return Answer(
             text=refusal if content is None else _content_text(content),
-            tool_calls=[
-                asked_call(
-                    Call(
-                        call_id(call.get("id"), index, response.get("id")),
-                        call_name(function.get("name")),
-                        arguments_text(function.get("arguments")),
-                    )
-                )
-                for index, (call, function) in enumerate(zip(asked, functions, strict=True))
-            ],
-            usage=_usage(response.get("usage")),
+            calls=read_calls(
+                [(call.get("id"), f.get("name"), f.get("arguments")) for call, f in zip(asked, functions, strict=True)],
+                response.get("id"),
+            ),
+            usage=counted(response.get("usage"), _USAGE),
             finish_reason=choice.get("finish_reason"),
             refusal=refusal,
             error=choice.get("error"),
@@ -117,11 +102,6 @@ class OpenAIChat(WireFormat):
             open_calls=[len(asked) - 1] if asked and not isinstance(functions[-1].get("arguments"), str) else (),
             original=_private(message),
         )
-
-    def for_cache(
-        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
-    ) -> dict[str, Any]:
-        return with_cache_key(request, chosen, series, is_own=is_own, messages="messages")
 
     def assembler(self) -> StreamAssembler:
         return ChatStream(self.key)
@@ -200,7 +180,7 @@ def _part(part: Part) -> dict[str, Any]:
             detail = {"detail": part.detail} if part.detail else {}
             return {"type": "image_url", "image_url": {"url": as_url(part), **detail}}
         case AudioPart():
-            return {"type": "input_audio", "input_audio": input_audio(part)}
+            return audio_item(part)
         case FilePart():
             return {"type": "file", "file": file_data(part)}
 
@@ -212,17 +192,6 @@ def _content_text(content: Any) -> str:
     if not isinstance(content, str):
         raise TypeError(f"expected text, got {content!r}")
     return content
-
-
-def _usage(usage: Any) -> Usage:
-    return Usage(
-        input_tokens=count(usage, "prompt_tokens"),
-        output_tokens=count(usage, "completion_tokens"),
-        total_tokens=count(usage, "total_tokens"),
-        cached_input_tokens=count(usage, "prompt_tokens_details", "cached_tokens"),
-        reasoning_tokens=count(usage, "completion_tokens_details", "reasoning_tokens"),
-        cache_write_tokens=count(usage, "prompt_tokens_details", "cache_write_tokens"),
-    )
 
 
 class ChatStream(StreamAssembler):

@@ -9,62 +9,61 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..agents import Agent, Model, PromptCache
+from ..agents import Agent, Model
 from ..background import background_of, may_run_in_background
 from ..declared_tools import Property
 from ..errors import ModelError
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, Usage
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart
 from ..options import DEFAULT_ANSWER_BYTES
-from ..schema import STRICT, object_schema
 from ..worker_limits import is_listed, server_in
 from .background import END_SECONDS, BackgroundResponse, NoBackgroundError, end_response, is_possible
 from .base import ALONE, BackgroundRecord, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
 from .ends import NO_END, Answer
 from .errors import error_from_http
 from .memo import Memo
+from .openai import OpenAIFormat, audio_item, file_data, function_fields, schema_fields
 from .outgoing import private_content, same_calls
-from .prompt_cache import with_cache_key
 from .sdk_call import SdkCall
-from .sdks import AZURE_KEY, OPENAI_KEY, openai_sdk
+from .sdks import AZURE_KEY, OPENAI_KEY
 from .tool_call_text import (
     AcceptedMedia,
     Call,
-    arguments_text,
     as_url,
-    asked_call,
     base64_data,
-    call_id,
-    call_name,
     calls_of,
     compact_json,
-    file_data,
-    input_audio,
     only_text,
+    read_calls,
     sendable_parts,
 )
-from .wire_format import INSTRUCTION_ROLES, WireFormat, count, ignore, instructions_of
+from .wire_format import INSTRUCTION_ROLES, counted, ignore, instructions_of
 
 _KEEP_RESPONSES = tuple(host for key in (OPENAI_KEY, AZURE_KEY) for host in key.hosts)
 """Servers that make responses in the background: OpenAI's own, and Azure's with its API v1."""
 _ENCRYPTED = "reasoning.encrypted_content"
+_USAGE = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "total_tokens": "total_tokens",
+    "cached_input_tokens": "input_tokens_details.cached_tokens",
+    "reasoning_tokens": "output_tokens_details.reasoning_tokens",
+    "cache_write_tokens": "input_tokens_details.cache_write_tokens",
+}
 _TEXT_TYPES = {"output_text": "text", "refusal": "refusal"}
 
 
-class OpenAIResponses(WireFormat):
+class OpenAIResponses(OpenAIFormat):
     """`apiType: responses` of OpenAI."""
 
     api = "responses"
     expected = "a response with a list `output`"
     path = "/responses"
+    conversation_key = "input"
     title = "OpenAI Responses"
     media = {"image": AcceptedMedia(url=True), "audio": AcceptedMedia(url=False), "file": AcceptedMedia(url=True)}
     options = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
     merged = frozenset({"text"})
     needs_message = True
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.sdk = openai_sdk(key)
 
     def to_request(self, agent: Agent, messages: Sequence[Message], **more: Any) -> dict[str, Any]:
         request = super().to_request(agent, messages, **more)
@@ -78,13 +77,7 @@ class OpenAIResponses(WireFormat):
         return request
 
     def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
-        tool: dict[str, Any] = {"type": "function", "name": definition.name}
-        if definition.description:
-            tool["description"] = definition.description
-        tool["parameters"] = definition.parameters
-        if definition.strict:
-            tool["strict"] = True
-        return tool
+        return {"type": "function", **function_fields(definition)}
 
     def for_call(self, agent: Agent, request: dict[str, Any]) -> dict[str, Any]:
         """Says which tools are not strict, as the API takes that for granted; asks for what `store: false` needs."""
@@ -101,10 +94,7 @@ class OpenAIResponses(WireFormat):
         return request
 
     def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
-        schema = object_schema(outputs, STRICT)
-        return {
-            "text": {"format": {"type": "json_schema", "name": "structured_output", "strict": True, "schema": schema}}
-        }
+        return {"text": {"format": {"type": "json_schema", **schema_fields(outputs)}}}
 
     def read(self, response: Mapping[str, Any]) -> Answer:
         """Like any `read`; raises ValueError with the provider's text when the response reports an error (§8)."""
@@ -117,8 +107,8 @@ class OpenAIResponses(WireFormat):
         asked = [item.get("status", "completed") for item in items if item["type"] == "function_call"]
         return Answer(
             text=given if isinstance(given, str) and given else text,
-            tool_calls=[asked_call(call) for call in calls],
-            usage=_usage(response.get("usage")),
+            calls=calls,
+            usage=counted(response.get("usage"), _USAGE),
             finish_reason=incomplete.get("reason") or response.get("status"),
             refusal=_refusal(items),
             by_default="cut_short" if "incomplete" in (response.get("status"), *asked) else "whole",
@@ -126,11 +116,6 @@ class OpenAIResponses(WireFormat):
             provider_calls=[_provider_call(item) for item in items if _is_providers(item["type"])],
             original=list(items) if any(item["type"] != "message" for item in items) else None,
         )
-
-    def for_cache(
-        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
-    ) -> dict[str, Any]:
-        return with_cache_key(request, chosen, series, is_own=is_own, messages="input")
 
     def assembler(self) -> StreamAssembler:
         return ResponsesStream(self.key)
@@ -250,7 +235,7 @@ def _part(part: Part) -> dict[str, Any]:
             detail = {"detail": part.detail} if part.detail else {}
             return {"type": "input_image", "image_url": as_url(part), **detail}
         case AudioPart():
-            return {"type": "input_audio", "input_audio": input_audio(part)}
+            return audio_item(part)
         case FilePart():
             return {"type": "input_file", **(file_data(part) if base64_data(part) else {"file_url": part.source})}
 
@@ -260,14 +245,8 @@ def _text_and_calls(items: Sequence[Mapping[str, Any]], response_id: Any) -> tup
     parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
     text = "".join(part[_TEXT_TYPES[part["type"]]] for part in parts if part["type"] in _TEXT_TYPES)
     calls = [item for item in items if item["type"] == "function_call"]
-    return text, [
-        Call(
-            call_id(call.get("call_id"), index, response_id),
-            call_name(call.get("name")),
-            arguments_text(call.get("arguments")),
-        )
-        for index, call in enumerate(calls)
-    ]
+    asked = [(call.get("call_id"), call.get("name"), call.get("arguments")) for call in calls]
+    return text, read_calls(asked, response_id)
 
 
 def _refusal(items: Sequence[Mapping[str, Any]]) -> str:
@@ -283,17 +262,6 @@ def _provider_call(item: Mapping[str, Any]) -> ProviderCall:
     """`web_search_call`, `file_search_call`, `code_interpreter_call`, `mcp_call` and so on."""
     details = {key: value for key, value in item.items() if key not in ("type", "id", "status")}
     return provider_call(item["type"].removesuffix("_call"), item.get("id"), item.get("status"), details)
-
-
-def _usage(usage: Any) -> Usage:
-    return Usage(
-        input_tokens=count(usage, "input_tokens"),
-        output_tokens=count(usage, "output_tokens"),
-        total_tokens=count(usage, "total_tokens"),
-        cached_input_tokens=count(usage, "input_tokens_details", "cached_tokens"),
-        reasoning_tokens=count(usage, "output_tokens_details", "reasoning_tokens"),
-        cache_write_tokens=count(usage, "input_tokens_details", "cache_write_tokens"),
-    )
 
 
 class ResponsesStream(StreamAssembler):

@@ -142,7 +142,9 @@ def _address(messages: Sequence[Message], api: str, server: Recipient) -> Iterat
         ids = [_first_free(_acceptable_id(call["id"], own, server), used, server.dialect.derive_id) for call in calls]
         open_calls = [_Renamed(call["id"], id) for call, id in zip(calls, ids, strict=True)]
         changed = message if ids == [call["id"] for call in calls] else _with_ids(message, ids)
-        yield _foreign(changed, api, server) if _needs_content(message, own, api, server) else changed
+        content = _content_for(message, own, api, server)
+        is_same = content is message.metadata.get("provider_content")
+        yield changed if is_same else _with_metadata(changed, provider_content=content)
 
 
 def _acceptable_id(id: str, own: list[Any] | None, server: Recipient) -> str:
@@ -177,23 +179,12 @@ def _result(message: Message, open_calls: list[_Renamed], server: Recipient) -> 
     return message if new == old else _with_metadata(message, tool_call_id=new)
 
 
-def _needs_content(message: Message, own: list[Any] | None, api: str, server: Recipient) -> bool:
-    if own is None and "provider_content" in message.metadata:
-        return True
-    fills = server.dialect.fills or server.dialect.fills_call
-    return bool(not own and api == "chat" and fills and message.metadata.get("tool_calls"))
-
-
-def _foreign(message: Message, api: str, server: Recipient) -> Message:
-    """Return a message that another server wrote, with what this one requires beside calls."""
-    dialect, content = server.dialect, None
-    if api == "chat" and message.metadata.get("tool_calls") and (dialect.fills or dialect.fills_call):
-        content = {
-            "api": api,
-            "server": server.name,
-            "content": [{**dialect.fills, "tool_calls": [dialect.fills_call]}],
-        }
-    return _with_metadata(message, provider_content=content)
+def _content_for(message: Message, own: list[Any] | None, api: str, server: Recipient) -> dict[str, Any] | None:
+    """Return the private content that the server is sent: what it wrote itself, else what it requires beside calls."""
+    fills, fills_call = server.dialect.fills, server.dialect.fills_call
+    if not own and api == "chat" and (fills or fills_call) and message.metadata.get("tool_calls"):
+        return {"api": api, "server": server.name, "content": [{**fills, "tool_calls": [fills_call]}]}
+    return None if own is None else message.metadata["provider_content"]
 
 
 def private_content(message: Message, api: str, server: str | None = None) -> list[Any] | None:
@@ -208,19 +199,16 @@ def kept_content(original: list[Any] | None, api: str, server: Recipient, ids: S
 
     A server takes the ids that it gave itself: where its dialect does not say so, that it did is kept at least.
     """
-    has_calls = bool(ids)
-    is_strange = not all(re.fullmatch(server.dialect.ids, id) for id in ids)
-    if api != "chat" or not original:
-        return original or ([] if is_strange and api == "chat" else None)
-    dialect = server.dialect
-    names = {*dialect.keeps, *(dialect.keeps_beside_calls if has_calls else ())}
-    fields = {key: value for key, value in original[0].items() if key in names}
-    calls = [
-        {key: value for key, value in call.items() if key in names} for call in original[0].get("tool_calls") or ()
-    ]
+    if api != "chat":
+        return original or None
+    dialect, fields = server.dialect, original[0] if original else {}
+    names = {*dialect.keeps, *(dialect.keeps_beside_calls if ids else ())}
+    kept = {key: value for key, value in fields.items() if key in names}
+    calls = [{key: value for key, value in call.items() if key in names} for call in fields.get("tool_calls") or ()]
     if any(calls):
-        fields["tool_calls"] = calls
-    return [fields] if fields else ([] if is_strange else None)
+        kept["tool_calls"] = calls
+    is_strange = not all(re.fullmatch(dialect.ids, id) for id in ids)
+    return [kept] if kept else [] if is_strange else None
 
 
 def same_calls(one: Sequence[Call], other: Sequence[Call]) -> bool:

@@ -8,7 +8,6 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from pathlib import Path
@@ -144,46 +143,37 @@ def listed_cost(agent: Agent, usage: Usage, model: str) -> float | None:
     connection = agent.model.connection if agent.model else None
     provider = names(agent)[0]
     listing = _listing(_NAMED_OTHERWISE.get(provider, provider), connection.endpoint if connection else None, model)
-    return None if listing is None else listing.cost(usage, model)
-
-
-@dataclass(frozen=True)
-class _Listing:
-    """How the list is told who provides a model."""
-
-    provider: str
-    endpoint: str | None = None
-
-    def cost(self, usage: Usage, model: str) -> float | None:
-        """None when the list does not have the model."""
-        from genai_prices import Usage as Tokens
-        from genai_prices import calc_price
-
-        cached, kept, longer = _parts_of_input(usage)
-        tokens = Tokens(
-            input_tokens=usage.input_tokens,
-            cache_read_tokens=cached,
-            cache_write_tokens=kept,
-            output_tokens=usage.output_tokens,
-            **({"cache_write_1h_tokens": longer} if longer else {}),
-        )
-        try:
-            if self.endpoint:
-                return float(calc_price(tokens, model, provider_api_url=self.endpoint).total_price)
-            return float(calc_price(tokens, model, provider_id=self.provider).total_price)
-        except (LookupError, ValueError):
-            return None
+    return None if listing is None else _price_by(listing, usage, model)
 
 
 @lru_cache(maxsize=1024)
-def _listing(provider: str, endpoint: str | None, model: str) -> _Listing | None:
-    """None when the list does not have the model, or is not installed."""
+def _listing(provider: str, endpoint: str | None, model: str) -> Mapping[str, str] | None:
+    """Return how the list is told who provides a model; None when it does not have the model, or is not installed."""
     if not model or not is_list_installed():
         return None
-    by_key = _Listing(provider)
-    candidates = [_Listing(provider, endpoint), by_key] if endpoint else [by_key]
+    by_endpoint = [{"provider_api_url": endpoint}] if endpoint else []
     one_each = Usage(input_tokens=1, output_tokens=1)
-    return next((listing for listing in candidates if listing.cost(one_each, model) is not None), None)
+    candidates = [*by_endpoint, {"provider_id": provider}]
+    return next((listing for listing in candidates if _price_by(listing, one_each, model) is not None), None)
+
+
+def _price_by(listing: Mapping[str, Any], usage: Usage, model: str) -> float | None:
+    """None when the list does not have the model."""
+    from genai_prices import Usage as Tokens
+    from genai_prices import calc_price
+
+    cached, kept, longer = _parts_of_input(usage)
+    tokens = Tokens(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=cached,
+        cache_write_tokens=kept,
+        output_tokens=usage.output_tokens,
+        **({"cache_write_1h_tokens": longer} if longer else {}),
+    )
+    try:
+        return float(calc_price(tokens, model, **listing).total_price)
+    except (LookupError, ValueError):
+        return None
 
 
 def is_list_installed() -> bool:

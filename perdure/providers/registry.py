@@ -49,26 +49,16 @@ def provider_for(
 
 @lru_cache(maxsize=256)
 def _provider(key: str, api_type: str) -> Provider | None:
-    if key in PROVIDERS:
-        module, _, name = _home(key, api_type).partition(":")
-        make: Callable[[str], Provider] = getattr(import_module(module, __package__), name)
-        return make(key)
-    factory = _installed_factory(key)
-    return factory(key, api_type) if factory else None
-
-
-def _home(key: str, api_type: str) -> str:
-    """Return where the class of one that comes with perdure is. Raises ValueError for an API that it does not have."""
+    """Return None for a key that this process does not know. Raises ValueError for an API that the provider lacks."""
+    if key not in PROVIDERS:
+        installed = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=key)), None)
+        factory: ProviderFactory | None = installed.load() if installed else None
+        return factory(key, api_type) if factory else None
     if api_type not in PROVIDERS[key]:
         raise ValueError(f"Unsupported API type: {api_type}")
-    return PROVIDERS[key][api_type]
-
-
-def _installed_factory(key: str) -> ProviderFactory | None:
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=key):
-        factory: ProviderFactory = entry_point.load()
-        return factory
-    return None
+    module, _, name = PROVIDERS[key][api_type].partition(":")
+    make: Callable[[str], Provider] = getattr(import_module(module, __package__), name)
+    return make(key)
 
 
 _API_TYPES = ("chat", "responses")
@@ -97,12 +87,10 @@ def model_problem(provider: str, api_type: str) -> ModelProblem | None:
             f"{', '.join(known)}, or the provider of a package that is installed here (perdure docs providers)",
         )
     try:
-        _find(provider, api_type)
+        is_offered = _offers(provider, api_type)
     except (ImportError, AttributeError) as error:
         return ModelProblem("provider", f"the package that adds the provider {provider!r} can't be imported: {error}")
-    except ValueError:
-        return ModelProblem("apiType", _unsupported_here(provider, api_type))
-    return None
+    return None if is_offered else ModelProblem("apiType", _unsupported_here(provider, api_type))
 
 
 def id_problem(provider: str, id: str | None, endpoint: str | None, kind: str | None) -> ModelProblem | None:
@@ -163,21 +151,13 @@ def require_media(agent: Agent, messages: Sequence[Message]) -> None:
 
 def require_provider(provider: str) -> None:
     """Raises ConfigurationError for a provider that this process does not know, and names those that it does."""
-    if provider not in PROVIDERS and provider not in (known := _known_providers()):
+    if provider not in (known := _known_providers()):
         hint = did_you_mean(provider, known)
         raise ConfigurationError(f"there is no provider {provider!r}{hint}: expected one of {', '.join(known)}")
 
 
 def _known_providers() -> list[str]:
     return sorted({*PROVIDERS, *(entry_point.name for entry_point in entry_points(group=ENTRY_POINT_GROUP))})
-
-
-def _find(provider: str, api_type: str) -> None:
-    """Raises ValueError for an API that the provider does not have. What comes with perdure is not imported for it."""
-    if provider in PROVIDERS:
-        _home(provider, api_type)
-    else:
-        provider_for(Agent(), provider=provider, api_type=api_type)
 
 
 def _unsupported_here(provider: str, api_type: str) -> str:
@@ -190,11 +170,13 @@ def _unsupported_here(provider: str, api_type: str) -> str:
 
 
 def _offers(provider: str, api_type: str) -> bool:
+    """Return whether the provider has the API. What comes with perdure is not imported for it."""
+    if provider in PROVIDERS:
+        return api_type in PROVIDERS[provider]
     try:
-        _find(provider, api_type)
+        return _provider(provider, api_type) is not None
     except ValueError:
         return False
-    return True
 
 
 def to_request(

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
+from pydantic_core import to_json
+
 from ..errors import ModelError, ModelErrorKind
 from ..options import DEFAULT_ANSWER_BYTES
 from ..text import TextPieces, bounded_text, valid_json
 from .base import Delta, StreamAssembler
 from .errors import UNEXPECTED_FORMAT, UnexpectedFormatError, error_from_exception, json_excerpt, request_id
-from .memo import encode
 from .sdks import SdkNames
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_EVENT_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 
 
 class EventDecoder:
@@ -28,40 +30,31 @@ class EventDecoder:
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._data: list[bytes] = []
-        self._held = 0
 
     @property
     def pending_bytes(self) -> int:
         """Return how many bytes wait for the end of their event."""
-        return len(self._rest) + self._held
+        return len(self._rest)
 
     def feed(self, chunk: bytes) -> Iterator[str]:
         """Yield the events that this chunk completes. What is not UTF-8 in them becomes U+FFFD."""
-        held_back = self._rest.endswith(b"\r")
+        seen = max(0, len(self._rest) - len(b"\r\n\r"))
         self._rest += chunk
-        if b"\n" not in chunk and b"\r" not in chunk and not held_back:
-            return
-        end = len(self._rest) - self._rest.endswith(b"\r")  # the LF of a CRLF may still be to come
-        *lines, unfinished = _LINE_END.split(bytes(self._rest[:end]))
-        self._rest = bytearray(unfinished) + self._rest[end:]
-        for line in lines:
-            if event := self._take(line):
+        start = 0
+        for end, following in [found.span() for found in _EVENT_END.finditer(self._rest, seen)]:
+            if event := _data_of(self._rest[start:end]):
                 yield event
+            start = following
+        del self._rest[:start]
 
-    def _take(self, line: bytes) -> str | None:
-        if line.startswith(b"data:"):
-            self._data.append(line[5:].removeprefix(b" "))
-            self._held += len(line)
-        if line or not self._data:
-            return None
-        event = b"\n".join(self._data)
-        self._data.clear()
-        self._held = 0
-        try:
-            return event.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            return event.decode(errors="replace")
+
+def _data_of(event: bytearray) -> str:
+    lines = (line for line in _LINE_END.split(event) if line.startswith(b"data:"))
+    data = b"\n".join(line[5:].removeprefix(b" ") for line in lines)
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode(errors="replace")
 
 
 T = TypeVar("T")
@@ -248,31 +241,37 @@ class SdkCall:
         import httpx2
 
         sdk_error: type[Exception] = getattr(import_module(self.sdk.module), self.sdk.error)
+        failures = (sdk_error, httpx2.HTTPError, ModelError, TooLargeError, TimeoutError, ValueError, RecursionError)
         response = None
         try:
             async with asyncio.timeout(self.timeout):
                 response = await self._send(body, self.path + below, query)
                 async with aclosing(response):
                     yield response
-        except ModelError as error:
-            _with_response(error, response)
-            raise
-        except TooLargeError as error:
-            text = f"The answer has more than {self.max_bytes:,} bytes, which RunOptions.max_answer_bytes allows"
-            raise _with_response(self.error(text, "invalid_response"), response) from error
-        except TimeoutError as error:
-            raise _with_response(
-                self.error(f"No complete answer within {self.timeout:g} s", "timeout"), response
-            ) from error
-        except UnexpectedFormatError as error:
-            text = bounded_text(error.account(self.expected))
-            raise _with_response(self.error(text, "invalid_response"), response) from None
-        except json.JSONDecodeError as error:
-            # Like a 502: something between here and the provider has answered, or cut the answer.
-            text = f"{UNEXPECTED_FORMAT}: {error}: {error.doc[:SHOWN_CHARS]!r}"
-            raise _with_response(self.error(bounded_text(text), "server"), response) from None
-        except (sdk_error, httpx2.HTTPError, ValueError, RecursionError) as error:
-            raise _with_response(error_from_exception(error, provider=self.provider), response) from error
+        except failures as error:
+            failure = self._failure(error)
+            if response is not None:
+                failure.status = failure.status or response.status_code
+                failure.request_id = failure.request_id or request_id(response.headers, None)
+            if failure is error:
+                raise
+            raise failure from (None if isinstance(error, UnexpectedFormatError | json.JSONDecodeError) else error)
+
+    def _failure(self, error: Exception) -> ModelError:
+        match error:
+            case TooLargeError():
+                text = f"The answer has more than {self.max_bytes:,} bytes, which RunOptions.max_answer_bytes allows"
+                return self.error(text, "invalid_response")
+            case TimeoutError():
+                return self.error(f"No complete answer within {self.timeout:g} s", "timeout")
+            case UnexpectedFormatError():
+                return self.error(bounded_text(error.account(self.expected)), "invalid_response")
+            case json.JSONDecodeError():
+                # Like a 502: something between here and the provider has answered, or cut the answer.
+                text = f"{UNEXPECTED_FORMAT}: {error}: {error.doc[:SHOWN_CHARS]!r}"
+                return self.error(bounded_text(text), "server")
+            case _:
+                return error_from_exception(error, provider=self.provider)
 
     def error(self, text: str, kind: ModelErrorKind) -> ModelError:
         return ModelError(text, kind=kind, provider=self.provider)
@@ -313,12 +312,17 @@ class SdkCall:
             raise ModelError(message, kind="bad_request", provider=self.provider) from error
 
 
-def _with_response(error: ModelError, response: Any) -> ModelError:
-    """Return the error, with the status and the request id of the response that it is about, if it has none itself."""
-    if response is not None:
-        error.status = error.status or response.status_code
-        error.request_id = error.request_id or request_id(response.headers, None)
-    return error
+def encode(body: Mapping[str, Any]) -> bytes:
+    """Return the body as JSON in UTF-8 without blanks.
+
+    NaN and infinity become `null`; half of a surrogate pair, which UTF-8 cannot express, becomes `?`. Raises
+    TypeError or ValueError for values that JSON cannot express.
+    """
+    try:
+        return to_json(body, inf_nan_mode="null")
+    except ValueError:
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "replace")
 
 
 def is_whole(response: Any) -> bool:

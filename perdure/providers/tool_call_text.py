@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import mimetypes
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedMediaError
 from ..media import Base64Data, base64_of, source_problem, told_type
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
 
 
 class Call(NamedTuple):
@@ -26,22 +25,20 @@ def calls_of(message: Message) -> list[Call]:
     return [Call(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in asked]
 
 
-def call_id(given: Any, index: int, response_id: Any) -> str:
-    """Return the id of a call; derived from its place when the server gave none, so that its result can be matched."""
-    return given if given and isinstance(given, str) else f"call_{index}_{str(response_id or '')[-12:]}"
+def read_calls(asked: Iterable[tuple[Any, Any, Any]], response_id: Any) -> list[Call]:
+    """Return the calls of a response: of each, the server's id, the name and the arguments, as it sends them.
 
-
-NAMELESS = "Error: The call names no tool. Call the tool again, by its name"
-
-
-def call_name(given: Any) -> str:
-    """Return the name of a call; "" for anything that can't be one."""
-    return given.strip() if isinstance(given, str) else ""
-
-
-def asked_call(call: Call) -> ToolCall:
-    """Return the call as the run has it; one without a name can't be made, and the model is told so."""
-    return ToolCall(**call._asdict(), fault=None if call.name else NAMELESS)
+    An id is derived from the call's place when the server gave none, so that its result can be matched; the name is ""
+    for anything that can't be one. Raises TypeError for arguments that are not JSON.
+    """
+    return [
+        Call(
+            id if id and isinstance(id, str) else f"call_{index}_{str(response_id or '')[-12:]}",
+            name.strip() if isinstance(name, str) else "",
+            arguments_text(arguments),
+        )
+        for index, (id, name, arguments) in enumerate(asked)
+    ]
 
 
 def compact_json(value: Any) -> str:
@@ -79,7 +76,6 @@ class AcceptedMedia(NamedTuple):
 AcceptedMediaTypes = Mapping[str, AcceptedMedia]
 """Kind of part → what an API takes of it. A kind that is absent is not taken at all."""
 
-_AUDIO_FORMATS = {"x-wav": "wav", "wave": "wav", "mpeg": "mp3"}
 _NAMES = {"image": "images", "audio": "audio", "file": "files"}
 _INSTEAD = {
     "audio": "send its transcript, or choose a model that listens",
@@ -143,19 +139,3 @@ def as_url(part: Media, unknown: str | None = None) -> str:
         return part.source
     media_type = content.media_type or unknown
     return f"data:{media_type};base64,{part.source}" if media_type else part.source
-
-
-def file_data(part: FilePart) -> dict[str, str]:
-    """`{filename, file_data}` as both OpenAI APIs require them of a file that is no URL."""
-    content = base64_data(part)
-    media_type = (content and content.media_type) or "application/pdf"
-    name = part.filename or f"file{mimetypes.guess_extension(media_type) or ''}"
-    return {"filename": name, "file_data": as_url(part, "application/pdf")}
-
-
-def input_audio(part: AudioPart) -> dict[str, str]:
-    """`{data, format}` as both OpenAI APIs require it; the format is `wav` when the media type is unknown."""
-    content = base64_data(part)
-    media_type = (content.media_type if content else part.media_type) or "audio/wav"
-    subtype = media_type.partition("/")[2].partition(";")[0] or media_type
-    return {"data": content.data if content else part.source, "format": _AUDIO_FORMATS.get(subtype, subtype)}

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ..agents import Agent, ModelOptions, PromptCache
 from ..declared_tools import CustomTool, Property
 from ..errors import ModelError
-from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall
+from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall, Usage
 from ..options import DEFAULT_ANSWER_BYTES
 from ..text import bounded_text, excerpt
 from .base import (
@@ -344,6 +344,11 @@ def count(usage: Any, *keys: str) -> int:
     if isinstance(usage, bool) or not isinstance(usage, int | float) or not 0 <= usage <= MAX_TOKENS:
         return 0
     return int(usage)
+
+
+def counted(usage: Any, places: Mapping[str, str]) -> Usage:
+    """Return the counts that a usage has in these places: field of `Usage` → keys, with dots between. Never raises."""
+    return Usage(**{field: count(usage, *keys.split(".")) for field, keys in places.items()})
 
 
 def _word(value: Any) -> str | None:

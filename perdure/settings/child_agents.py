@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Iterator, Mapping
 from pathlib import PureWindowsPath
@@ -21,6 +22,14 @@ DELEGATION_FAILED = "[Delegation failed: "
 def child_tools(agent: Agent) -> Iterator[PromptyTool]:
     """Yield the tools of the agent that are other agents."""
     return (tool for tool in agent.tools or () if isinstance(tool, PromptyTool))
+
+
+def written_action(name: str, arguments: object) -> str:
+    """Return a tool call as a model writes it that is told of its tools in the prompt."""
+    task = arguments.get(TASK) if isinstance(arguments, dict) else None
+    if name.startswith(DELEGATE) and isinstance(task, str):
+        return json.dumps({"agent": name.removeprefix(DELEGATE), "task": task}, ensure_ascii=False)
+    return json.dumps({"tool": name, "arguments": arguments}, ensure_ascii=False)
 
 
 def key_of(written: str, folder: str = "") -> str:

@@ -19,6 +19,7 @@ from ..providers.errors import error_from_http
 from ..providers.prices import Prices, PriceSource
 from ..providers.prompted.call import PromptedCall
 from ..providers.structured import read_answer
+from ..providers.tool_call_text import Call
 from .script import ScriptedReply
 
 Reply = ScriptedReply | ModelReply
@@ -81,7 +82,8 @@ def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
     Tokens that the script does not count are 0; what only HTTP has is ignored.
     """
     _raise_fault(reply)
-    answer = Answer(reply.text, reply.tool_calls, _usage(reply), reply.finish_reason)
+    asked = [Call(call.id, call.name, call.arguments) for call in reply.tool_calls]
+    answer = Answer(reply.text, asked, _usage(reply), reply.finish_reason)
     ended = require_reply(answer, PROVIDER)
     calls = made_calls(answer, ended)
     is_structured = agent.outputs and not calls

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from perdure.agents import Agent
 from perdure.messages import ImagePart, Message, TextPart, ToolCall
-from perdure.providers.memo import Memo, Unchanging, encode
+from perdure.providers.memo import Memo, Unchanging
 from perdure.providers.registry import provider_for
+from perdure.providers.sdk_call import encode
 
 from ..support.wire_agents import ANTHROPIC, APIS, CHAT, agent
 

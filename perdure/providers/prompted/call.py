@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from ...agents import Agent
 from ...messages import Message, ModelReply, Part, TextPart, ToolCall
-from ...settings.child_agents import DELEGATE, TASK
+from ...settings.child_agents import DELEGATE, TASK, written_action
 from ..base import FunctionDefinition, offered_functions
 from ..outgoing import arguments_object
 from .actions import INVALID, Action, Reading, is_nothing, read_actions
@@ -176,13 +176,7 @@ def _written_text(message: Message, calls: Sequence[ToolCall]) -> str:
 
 
 def _action(call: ToolCall) -> str:
-    if call.fault:
-        return call.arguments
-    arguments = arguments_object(call.arguments)
-    task = arguments.get(TASK)
-    if call.name.startswith(DELEGATE) and isinstance(task, str):
-        return json.dumps({"agent": call.name.removeprefix(DELEGATE), "task": task}, ensure_ascii=False)
-    return json.dumps({"tool": call.name, "arguments": arguments}, ensure_ascii=False)
+    return call.arguments if call.fault else written_action(call.name, arguments_object(call.arguments))
 
 
 def _step(message: Message) -> int:

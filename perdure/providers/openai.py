@@ -1,0 +1,62 @@
+"""What both APIs of OpenAI have in common: their SDK and their cache, and how functions and media are written."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..agents import PromptCache
+from ..declared_tools import Property
+from ..messages import AudioPart, FilePart
+from ..schema import STRICT, object_schema
+from .base import CallSeries, FunctionDefinition
+from .prompt_cache import with_cache_key
+from .sdks import openai_sdk
+from .tool_call_text import as_url, base64_data
+from .wire_format import WireFormat
+
+_AUDIO_FORMATS = {"x-wav": "wav", "wave": "wav", "mpeg": "mp3"}
+
+
+class OpenAIFormat(WireFormat):
+    """One of the two APIs."""
+
+    conversation_key: ClassVar[str]
+    """The key of a request that has the conversation."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.sdk = openai_sdk(key)
+
+    def for_cache(
+        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
+    ) -> dict[str, Any]:
+        return with_cache_key(request, chosen, series, is_own=is_own, messages=self.conversation_key)
+
+
+def function_fields(definition: FunctionDefinition) -> dict[str, Any]:
+    """Return what is said of a function; nothing of what goes without saying."""
+    return {key: value for key, value in definition._asdict().items() if value}
+
+
+def schema_fields(outputs: Sequence[Property]) -> dict[str, Any]:
+    """Return the schema of an answer. Raises ValueError for a union without alternatives."""
+    return {"name": "structured_output", "strict": True, "schema": object_schema(outputs, STRICT)}
+
+
+def file_data(part: FilePart) -> dict[str, str]:
+    """`{filename, file_data}` as both APIs require them of a file that is not a URL."""
+    content = base64_data(part)
+    media_type = (content and content.media_type) or "application/pdf"
+    name = part.filename or f"file{mimetypes.guess_extension(media_type) or ''}"
+    return {"filename": name, "file_data": as_url(part, "application/pdf")}
+
+
+def audio_item(part: AudioPart) -> dict[str, Any]:
+    """Return a recording as both APIs require it; its format is `wav` when the media type is unknown."""
+    content = base64_data(part)
+    media_type = (content.media_type if content else part.media_type) or "audio/wav"
+    subtype = media_type.partition("/")[2].partition(";")[0] or media_type
+    data = content.data if content else part.source
+    return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO_FORMATS.get(subtype, subtype)}}
