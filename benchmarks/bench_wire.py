@@ -26,6 +26,7 @@ import httpx2
 from perdure.agents import Agent
 from perdure.messages import Message, ToolCall, ToolResult
 from perdure.providers import close_clients, provider_for
+from perdure.providers.base import ModelCallOptions
 from perdure.providers.memo import Unchanging
 
 MESSAGES = 400
@@ -95,14 +96,14 @@ async def measure(key: str, api_type: str, port: int) -> float:
             response.json()
 
         async def call() -> None:
-            await provider.call(agent, request, timeout=30)
+            await provider.call(agent, request, ModelCallOptions(30))
 
         async def first() -> None:
-            await provider.call(agent, next(unknown), timeout=30)
+            await provider.call(agent, next(unknown), ModelCallOptions(30))
 
         async def step() -> None:
             fresh = provider.to_request(agent, messages)
-            provider.reply(agent, await provider.call(agent, fresh, timeout=30))
+            provider.reply(agent, await provider.call(agent, fresh, ModelCallOptions(30)))
 
         others = [Unchanging(conversation(f"run {n}")) for n in range(WARM_UP + ROUNDS)]
         unknown = iter([provider.to_request(agent, other) for other in others])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import blake2b
-from inspect import signature
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -21,7 +20,7 @@ from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..payloads.failures import MAX_RESULT_BYTES, size_of
 from ..protocol.activities import CallSoFar, Offer
-from ..providers.base import ALONE, CallSeries, Delta, Provider
+from ..providers.base import ALONE, CallSeries, Delta, ModelCallOptions, Provider, ignore
 from ..providers.memo import Unchanging
 from ..providers.outgoing import with_unique_ids
 from ..providers.prices import Prices
@@ -174,14 +173,12 @@ async def _call_now(
     on_delta: Callable[[Delta], None] | None,
 ) -> dict[str, Any]:
     """Return the response, which is made in the background where another attempt could go on with it."""
-    told: dict[str, Any] = {"timeout": seconds, "on_delta": on_delta}
-    further: dict[str, Any] = {"max_bytes": options.max_answer_bytes, "series": series}
+    how = ModelCallOptions(seconds, options.stream, on_delta or ignore, options.max_answer_bytes, series)
     if attempt is not None:
-        response = await provider.call_in_background(agent, request, attempt, **told, **further)
+        response = await provider.call_in_background(agent, request, how, attempt)
         if response is not None:
             return response
-    taken = {name: further[name] for name in _parameters(type(provider).call) & further.keys()}
-    return await provider.call(agent, request, stream=options.stream, **told, **taken)
+    return await provider.call(agent, request, how)
 
 
 async def _call_on(
@@ -201,12 +198,6 @@ async def _call_on(
 def _is_registered(agent: Agent) -> bool:
     connection = agent.model.connection if agent.model else None
     return connection is not None and connection.kind == "reference"
-
-
-@lru_cache(maxsize=64)
-def _parameters(call: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of what a `Provider.call` takes; one of another package need not take all."""
-    return frozenset(signature(call).parameters)
 
 
 def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:

@@ -192,7 +192,7 @@ class AgentLoop(RunPart[Effects]):
         reply = await self._calls.make(with_tools=with_tools)
         self._window.suggest(reply)
         # The provider's own response is given as it is (§13.7).
-        return reply.model_copy(update={"faults": []}) if self._options.raw else reply
+        return reply.model_copy(update={"faults": []}) if self.options.raw else reply
 
     async def _check_output(self, reply: ModelReply) -> ModelReply:
         """§13.4"""

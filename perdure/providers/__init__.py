@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     # What type checkers read; at runtime the table below says the same.
     from .base import Delta as Delta
+    from .base import ModelCallOptions as ModelCallOptions
     from .base import Provider as Provider
     from .base import StreamAssembler as StreamAssembler
     from .clients import clear_connections as clear_connections
@@ -27,7 +28,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            ".base": "Delta Provider StreamAssembler",
+            ".base": "ModelCallOptions Delta Provider StreamAssembler",
             ".clients": "clear_connections close_clients get_connection register_connection",
             ".dialects": "WireDialect register_dialect",
             ".registry": "format_tool_messages process_response provider_for to_request",

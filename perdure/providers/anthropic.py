@@ -30,7 +30,7 @@ from .tool_call_text import (
     read_calls,
     sendable_parts,
 )
-from .wire_format import INSTRUCTION_ROLES, WireFormat, counted, instructions_of
+from .wire_format import INSTRUCTION_ROLES, WireFormat, instructions_of, read_usage
 
 DEFAULT_MAX_TOKENS = 4096
 """The API requires a limit (§7.5). A call raises it to what the model can write, unless the file has one."""
@@ -296,7 +296,7 @@ def _provider_calls(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderCall]:
 
 def _usage(usage: Any) -> Usage:
     """The API counts cached tokens apart from the input; `Usage` counts them as part of it."""
-    counts = counted(usage, _USAGE)
+    counts = read_usage(usage, _USAGE)
     counts.input_tokens += counts.cached_input_tokens + counts.cache_write_tokens
     counts.total_tokens = counts.input_tokens + counts.output_tokens
     counts.cache_write_1h_tokens = min(counts.cache_write_1h_tokens, counts.cache_write_tokens)

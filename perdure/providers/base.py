@@ -41,6 +41,26 @@ class CallSeries(NamedTuple):
 ALONE = CallSeries()
 
 
+def ignore(delta: Delta) -> None:
+    """For a stream that nobody watches."""
+
+
+@dataclass(frozen=True)
+class ModelCallOptions:
+    """How one call is made."""
+
+    timeout: float
+    """Seconds, for the whole call."""
+    stream: bool = False
+    """Whether a stream is asked for, where the API has one."""
+    on_delta: Callable[[Delta], None] = ignore
+    """Sees each piece of a streamed answer; it does not raise."""
+    max_bytes: int = DEFAULT_ANSWER_BYTES
+    """An answer of more bytes, counted as it is unpacked, is given up."""
+    series: CallSeries = ALONE
+    """For the provider's prompt cache."""
+
+
 class BackgroundRecord(ABC):
     """What is kept of a response that the provider makes in the background, so that another attempt goes on with it.
 
@@ -127,37 +147,16 @@ class Provider(ABC):
         """
 
     @abstractmethod
-    async def call(
-        self,
-        agent: Agent,
-        request: Mapping[str, Any],
-        *,
-        timeout: float,
-        on_delta: Callable[[Delta], None] | None = None,
-        stream: bool = False,
-        max_bytes: int = DEFAULT_ANSWER_BYTES,
-        series: CallSeries = ALONE,
-    ) -> dict[str, Any]:
+    async def call(self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions) -> dict[str, Any]:
         """Sends the request once, without retries, and gives the raw response, streamed or not, its text valid.
 
-        `timeout` is in seconds, for the whole call. References in the agent's connection are already resolved.
-        `on_delta` sees each piece of a streamed answer; it does not raise. An answer of more than `max_bytes`,
-        counted as it is unpacked, is given up. `series` is for the provider's prompt cache. A class that lacks one of
-        these two parameters is called without it.
+        References in the agent's connection are already resolved.
         Raises ModelError for every failure.
         Cancelling the coroutine ends the HTTP request at once.
         """
 
     async def call_in_background(
-        self,
-        agent: Agent,
-        request: Mapping[str, Any],
-        record: BackgroundRecord,
-        *,
-        timeout: float,
-        on_delta: Callable[[Delta], None] | None = None,
-        max_bytes: int = DEFAULT_ANSWER_BYTES,
-        series: CallSeries = ALONE,
+        self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions, record: BackgroundRecord
     ) -> dict[str, Any] | None:
         """As `call`, of a response that outlives its caller at the provider; `record` is what is kept of it.
 

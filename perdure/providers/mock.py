@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..agents import Agent
 from ..errors import ConfigurationError
 from ..messages import Message, ModelReply, ToolCall
-from ..options import DEFAULT_ANSWER_BYTES
 from ..settings.mocks import VARIABLE
 from ..text import count_of
-from .base import ALONE, CallSeries, Delta, Provider
+from .base import Delta, ModelCallOptions, Provider
 from .structured import read_answer
 from .tool_call_text import arguments_text
 
@@ -58,21 +57,10 @@ class MockedModel(Provider):
         """Nothing: nobody is asked."""
         return {}
 
-    async def call(
-        self,
-        agent: Agent,
-        request: Mapping[str, Any],
-        *,
-        timeout: float,
-        on_delta: Callable[[Delta], None] | None = None,
-        stream: bool = False,
-        max_bytes: int = DEFAULT_ANSWER_BYTES,
-        series: CallSeries = ALONE,
-    ) -> dict[str, Any]:
+    async def call(self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions) -> dict[str, Any]:
         """Return the answer, of which `on_delta` is told one word after the other."""
-        if on_delta is not None and not self._calls():
-            for word in _WORD.findall(self._text):
-                on_delta(Delta("text", word))
+        for word in () if self._calls() else _WORD.findall(self._text):
+            options.on_delta(Delta("text", word))
         return {"text": self._text}
 
     def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from .tool_call_text import (
     read_calls,
     sendable_parts,
 )
-from .wire_format import counted
+from .wire_format import read_usage
 
 _INTERNAL_METADATA = frozenset({"provider_content", "status", "error_kind", "sent_as"})
 _MESSAGE_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio"})
@@ -94,7 +94,7 @@ class OpenAIChat(OpenAIFormat):
                 [(call.get("id"), f.get("name"), f.get("arguments")) for call, f in zip(asked, functions, strict=True)],
                 response.get("id"),
             ),
-            usage=counted(response.get("usage"), _USAGE),
+            usage=read_usage(response.get("usage"), _USAGE),
             finish_reason=choice.get("finish_reason"),
             refusal=refusal,
             error=choice.get("error"),

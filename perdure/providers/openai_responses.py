@@ -5,7 +5,7 @@ https://platform.openai.com/docs/api-reference/responses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,10 +14,9 @@ from ..background import background_of, may_run_in_background
 from ..declared_tools import Property
 from ..errors import ModelError
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart
-from ..options import DEFAULT_ANSWER_BYTES
 from ..worker_limits import is_listed, server_in
 from .background import END_SECONDS, BackgroundResponse, NoBackgroundError, end_response, is_possible
-from .base import ALONE, BackgroundRecord, CallSeries, Delta, FunctionDefinition, StreamAssembler, provider_call
+from .base import BackgroundRecord, Delta, FunctionDefinition, ModelCallOptions, StreamAssembler, provider_call
 from .ends import NO_END, Answer
 from .errors import error_from_http
 from .memo import Memo
@@ -36,7 +35,7 @@ from .tool_call_text import (
     read_calls,
     sendable_parts,
 )
-from .wire_format import INSTRUCTION_ROLES, counted, ignore, instructions_of
+from .wire_format import INSTRUCTION_ROLES, instructions_of, read_usage
 
 _KEEP_RESPONSES = tuple(host for key in (OPENAI_KEY, AZURE_KEY) for host in key.hosts)
 """Servers that make responses in the background: OpenAI's own, and Azure's with its API v1."""
@@ -108,7 +107,7 @@ class OpenAIResponses(OpenAIFormat):
         return Answer(
             text=given if isinstance(given, str) and given else text,
             calls=calls,
-            usage=counted(response.get("usage"), _USAGE),
+            usage=read_usage(response.get("usage"), _USAGE),
             finish_reason=incomplete.get("reason") or response.get("status"),
             refusal=_refusal(items),
             by_default="cut_short" if "incomplete" in (response.get("status"), *asked) else "whole",
@@ -121,28 +120,20 @@ class OpenAIResponses(OpenAIFormat):
         return ResponsesStream(self.key)
 
     async def call_in_background(
-        self,
-        agent: Agent,
-        request: Mapping[str, Any],
-        record: BackgroundRecord,
-        *,
-        timeout: float,
-        on_delta: Callable[[Delta], None] | None = None,
-        max_bytes: int = DEFAULT_ANSWER_BYTES,
-        series: CallSeries = ALONE,
+        self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions, record: BackgroundRecord
     ) -> dict[str, Any] | None:
         if not (record.response or may_run_in_background(agent.model)):
             return None
-        async with self.sdk_call(agent, request, timeout, max_bytes) as call:
+        async with self.sdk_call(agent, request, options) as call:
             if record.response or _is_background_possible(call, agent.model):
-                response = BackgroundResponse(call, self.assembler, on_delta or ignore, record)
+                response = BackgroundResponse(call, self.assembler, options.on_delta, record)
                 with suppress(NoBackgroundError):
-                    return await self.send_cached(response.answer, agent, dict(request), series, call.client)
+                    return await self.send_cached(response.answer, agent, dict(request), options.series, call.client)
         return None
 
     async def end_response(self, agent: Agent, response: str) -> None:
         with suppress(ModelError):
-            async with self.sdk_call(agent, {}, END_SECONDS, DEFAULT_ANSWER_BYTES) as call:
+            async with self.sdk_call(agent, {}, ModelCallOptions(END_SECONDS)) as call:
                 await end_response(call, response)
 
 

@@ -13,14 +13,12 @@ from ..agents import Agent, ModelOptions, PromptCache
 from ..declared_tools import CustomTool, Property
 from ..errors import ModelError
 from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall, Usage
-from ..options import DEFAULT_ANSWER_BYTES
 from ..text import bounded_text, excerpt
 from .base import (
-    ALONE,
     MAX_CALLS,
     CallSeries,
-    Delta,
     FunctionDefinition,
+    ModelCallOptions,
     Provider,
     StreamAssembler,
     additional_tools,
@@ -188,34 +186,27 @@ class WireFormat(Provider):
             warnings=[excerpt(warning, MAX_WARNING_CHARS) for warning in warnings[:MAX_WARNINGS]],
         )
 
-    async def call(
-        self,
-        agent: Agent,
-        request: Mapping[str, Any],
-        *,
-        timeout: float,
-        on_delta: Callable[[Delta], None] | None = None,
-        stream: bool = False,
-        max_bytes: int = DEFAULT_ANSWER_BYTES,
-        series: CallSeries = ALONE,
-    ) -> dict[str, Any]:
-        async with self.sdk_call(agent, request, timeout, max_bytes) as call:
+    async def call(self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions) -> dict[str, Any]:
+        async with self.sdk_call(agent, request, options) as call:
 
             async def send(body: Mapping[str, Any]) -> dict[str, Any]:
-                return await (call.stream(body, self.assembler(), on_delta or ignore) if stream else call.post(body))
+                if options.stream:
+                    return await call.stream(body, self.assembler(), options.on_delta)
+                return await call.post(body)
 
             whole = {key: value for key, value in request.items() if key not in _STREAMING_ONLY}
-            body = self._in_dialect(self.to_stream_body(request), agent) if stream else whole
-            return await self.send_cached(send, agent, body, series, call.client)
+            body = self._in_dialect(self.to_stream_body(request), agent) if options.stream else whole
+            return await self.send_cached(send, agent, body, options.series, call.client)
 
     @asynccontextmanager
     async def sdk_call(
-        self, agent: Agent, request: Mapping[str, Any], timeout: float, max_bytes: int
+        self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions
     ) -> AsyncIterator[SdkCall]:
         """Give what sends requests to the agent's connection, and have errors name its address and model."""
         await load_sdk(self.sdk)
         client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
-        call = SdkCall(self.sdk, client, self.path, timeout, self.key, self.expected, self._require_answer, max_bytes)
+        check = self._require_answer
+        call = SdkCall(self.sdk, client, self.path, options.timeout, self.key, self.expected, check, options.max_bytes)
         try:
             yield call
         except ModelError as error:
@@ -346,7 +337,7 @@ def count(usage: Any, *keys: str) -> int:
     return int(usage)
 
 
-def counted(usage: Any, places: Mapping[str, str]) -> Usage:
+def read_usage(usage: Any, places: Mapping[str, str]) -> Usage:
     """Return the counts that a usage has in these places: field of `Usage` → keys, with dots between. Never raises."""
     return Usage(**{field: count(usage, *keys.split(".")) for field, keys in places.items()})
 
@@ -366,7 +357,3 @@ def _odd_counts(usage: Any) -> list[str]:
 def _is_odd(name: Any, value: Any) -> bool:
     is_count = name == "usage" or str(name).endswith("_tokens")
     return is_count and value is not None and count({name: value}, name) != value
-
-
-def ignore(delta: Delta) -> None:
-    """For a stream that nobody watches."""

@@ -13,6 +13,7 @@ from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.providers import provider_for
 from perdure.providers.azure import _credential
+from perdure.providers.base import ModelCallOptions
 
 from ..support.recorded_server import Received, Recorded, RecordedServer
 from ..support.wire_agents import agent
@@ -42,7 +43,7 @@ async def called(recorded: RecordedServer, calling: Agent) -> Received:
     recorded.answers(Recorded(recording("chat_text.json" if is_chat else "responses_text.json")))
     provider = provider_for(calling)
     request = provider.to_request(calling, [perdure.Message.user("Hi")])
-    response = await provider.call(calling, request, timeout=5)
+    response = await provider.call(calling, request, ModelCallOptions(5))
     assert provider.process(calling, response)
     return recorded.last
 
@@ -154,7 +155,7 @@ async def test_a_token_of_entra_id(
     token = {"access_token": "from-entra", "expires_on": "4102444800", "resource": "r", "token_type": "Bearer"}
     recorded.answers(Recorded.of_json(token), Recorded(recording("chat_text.json")))
     calling = agent(CHAT, connection={"kind": "foundry", **({"apiVersion": version} if version else {})})
-    await provider_for(calling).call(calling, provider_for(calling).to_request(calling, []), timeout=20)
+    await provider_for(calling).call(calling, provider_for(calling).to_request(calling, []), ModelCallOptions(20))
     assert recorded.last.headers["authorization"] == "Bearer from-entra"
     assert "api-key" not in recorded.last.headers
 

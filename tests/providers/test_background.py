@@ -10,7 +10,7 @@ import pytest
 
 from perdure.errors import ModelError
 from perdure.messages import Message
-from perdure.providers.base import BackgroundRecord, Delta
+from perdure.providers.base import BackgroundRecord, Delta, ModelCallOptions
 from perdure.providers.registry import provider_for
 
 from ..support.background_responses import BackgroundServer
@@ -65,9 +65,10 @@ async def ask(server: BackgroundServer, record: Record, *, timeout: float = 20.0
     def on_delta(delta: Delta) -> None:
         record.text += delta.text if delta.kind == "text" else ""
 
-    response = await provider.call_in_background(agent, request, record, timeout=timeout, on_delta=on_delta)
+    how = ModelCallOptions(timeout, stream=True, on_delta=on_delta)
+    response = await provider.call_in_background(agent, request, how, record)
     if response is None:
-        response = await provider.call(agent, request, timeout=timeout, on_delta=on_delta, stream=True)
+        response = await provider.call(agent, request, how)
     return provider.reply(agent, response)
 
 

@@ -17,7 +17,7 @@ from perdure.client import start_run
 from perdure.errors import ModelError
 from perdure.messages import Message
 from perdure.options import RunOptions
-from perdure.providers import close_clients
+from perdure.providers import ModelCallOptions, close_clients
 from perdure.testing import InProcessRun, RecordedRun, ScriptedModel, ScriptedReply, asks, call, read_recording, says
 from perdure.tools.declaration import agent_with_tools
 
@@ -163,6 +163,6 @@ async def test_a_subclass_of_a_format() -> None:
         )
         request = provider.to_request(asked, [Message.user("Who are you?")])
         assert request["max_tokens"] == 9
-        response = await provider.call(asked, request, timeout=5)
+        response = await provider.call(asked, request, ModelCallOptions(5))
         assert provider.reply(asked, response).message.text == "Acme."
         await close_clients()

@@ -10,6 +10,7 @@ import pytest
 
 from perdure.errors import ModelError
 from perdure.providers import close_clients, get_connection, provider_for, register_connection
+from perdure.providers.base import ModelCallOptions
 from perdure.providers.sdks import OPENAI_KEY
 
 from ..support.recorded_server import Recorded, RecordedServer, recorded_server
@@ -45,7 +46,7 @@ async def sent_key(api: Api, recorded: RecordedServer, **connection: Any) -> str
     endpoint = recorded.url if is_anthropic else recorded.url + "/v1"
     calling = agent(api, connection={"endpoint": endpoint, **connection})
     provider = provider_for(calling)
-    await provider.call(calling, provider.to_request(calling, []), timeout=5)
+    await provider.call(calling, provider.to_request(calling, []), ModelCallOptions(5))
     headers = recorded.last.headers
     return headers.get("x-api-key") or headers["authorization"].removeprefix("Bearer ")
 
@@ -83,13 +84,13 @@ async def test_nothing_of_the_environment_goes_to_a_stranger(
     recorded.answers(Recorded.of_json({"error": {"message": "who are you?"}}, status=401))
     calling = agent(api, connection={"kind": "key", "endpoint": recorded.url})
     with pytest.raises(ModelError) as caught:
-        await provider_for(calling).call(calling, {}, timeout=5)
+        await provider_for(calling).call(calling, {}, ModelCallOptions(5))
     assert caught.value.kind == "authentication"
     assert "(no key was sent to 127.0.0.1:" in caught.value.message
     assert "planted" not in str(recorded.last.headers)
     monkeypatch.setenv("ANTHROPIC_BASE_URL" if api == ANTHROPIC else "OPENAI_BASE_URL", recorded.url)
     with pytest.raises(ModelError):
-        await provider_for(calling).call(calling, {}, timeout=5)
+        await provider_for(calling).call(calling, {}, ModelCallOptions(5))
     assert recorded.last.headers["x-gateway"] == "planted", "the owner has named this server"
 
 
@@ -104,10 +105,10 @@ async def test_a_provider_that_resembles_another_gets_none_of_its_keys(
     recorded.answers(Recorded(b"{}"))
     alike = type("Alike", (type(provider_for(agent(api))),), {})("alike")
     with pytest.raises(ModelError):
-        await alike.call(agent(api, connection={"kind": "key", "endpoint": recorded.url}), {}, timeout=5)
+        await alike.call(agent(api, connection={"kind": "key", "endpoint": recorded.url}), {}, ModelCallOptions(5))
     assert "planted" not in str(recorded.last.headers)
     with pytest.raises(ModelError, match="No endpoint for 'alike'"):
-        await alike.call(agent(api), {}, timeout=5)
+        await alike.call(agent(api), {}, ModelCallOptions(5))
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -117,12 +118,12 @@ async def test_a_redirect_to_another_server_is_not_followed(api: Api, recorded: 
         recorded.answers(Recorded(b"", status=307, headers=to_other))
         calling = agent(api, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "sk-own"})
         with pytest.raises(ModelError, match=f"redirects to another server, {other.url}, where") as caught:
-            await provider_for(calling).call(calling, {}, timeout=5)
+            await provider_for(calling).call(calling, {}, ModelCallOptions(5))
         assert (caught.value.kind, caught.value.status) == ("configuration", 307)
         assert not other.received
     recorded.answers(Recorded(b"", status=308, headers={"location": "/here"}), Recorded(b"{}"))
     with pytest.raises(ModelError, match="Unexpected"):
-        await provider_for(calling).call(calling, {}, timeout=5)
+        await provider_for(calling).call(calling, {}, ModelCallOptions(5))
     assert recorded.last.path == "/here"
     assert "sk-own" in str(recorded.last.headers)
 
@@ -170,7 +171,7 @@ async def test_unusable_connections(connection: dict[str, Any], text: str) -> No
 
 async def configuration_error(calling: Any) -> ModelError:
     with pytest.raises(ModelError) as caught:
-        await provider_for(calling).call(calling, {}, timeout=1)
+        await provider_for(calling).call(calling, {}, ModelCallOptions(1))
     assert caught.value.kind == "configuration"
     return caught.value
 
@@ -183,7 +184,7 @@ async def test_a_registered_client_is_used(recorded: RecordedServer) -> None:
     recorded.answers(Recorded(b"{}", status=500))
     calling = agent(CHAT, connection={"kind": "reference", "name": "mine"})
     with pytest.raises(ModelError):
-        await provider_for(calling).call(calling, {}, timeout=5)
+        await provider_for(calling).call(calling, {}, ModelCallOptions(5))
     assert len(recorded.received) == 2, "its own retries are off too"
     await client.close()
 
@@ -194,7 +195,7 @@ async def test_a_client_that_routes_by_the_body_gets_it_unencoded(recorded: Reco
     recorded.answers(Recorded(recording("chat_text.json")))
     calling = agent(("azure", "chat"), connection={"kind": "reference", "name": "azure"})
     request = provider_for(calling).to_request(calling, [])
-    await provider_for(calling).call(calling, request, timeout=5)
+    await provider_for(calling).call(calling, request, ModelCallOptions(5))
     assert recorded.last.path == "/openai/deployments/m/chat/completions?api-version=2024-10-21"
     assert recorded.last.body == request
     await client.close()
@@ -214,7 +215,7 @@ async def test_a_registered_client_of_the_wrong_kind(kind: str, recorded: Record
 async def test_a_request_that_json_cannot_say(api: Api, recorded: RecordedServer) -> None:
     calling = agent(api, connection={"kind": "anonymous", "endpoint": recorded.url})
     with pytest.raises(ModelError, match="can't be written as JSON") as caught:
-        await provider_for(calling).call(calling, {"x": object()}, timeout=1)
+        await provider_for(calling).call(calling, {"x": object()}, ModelCallOptions(1))
     assert caught.value.kind == "bad_request"
 
 

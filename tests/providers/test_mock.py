@@ -7,7 +7,7 @@ import pytest
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError
 from perdure.messages import ModelReply, Usage
-from perdure.providers.base import Delta
+from perdure.providers.base import Delta, ModelCallOptions
 from perdure.providers.mock import MockedModel
 
 PLAIN = Agent(name="mocked")
@@ -15,7 +15,7 @@ PLAIN = Agent(name="mocked")
 
 async def reply(text: str, agent: Agent = PLAIN, *, reads_calls: bool = True) -> ModelReply:
     model = MockedModel([text], 1, reads_calls=reads_calls)
-    return model.reply(agent, await model.call(agent, {}, timeout=1))
+    return model.reply(agent, await model.call(agent, {}, ModelCallOptions(1)))
 
 
 async def test_a_text_costs_nothing() -> None:
@@ -45,7 +45,7 @@ async def test_calls_by_name_with_ids_of_their_own() -> None:
 async def test_it_is_streamed_word_by_word() -> None:
     told: list[Delta] = []
     model = MockedModel(["first", " Hello,\n  my   world! "], 2, reads_calls=True)
-    await model.call(PLAIN, {}, timeout=1, on_delta=told.append, stream=True)
+    await model.call(PLAIN, {}, ModelCallOptions(1, on_delta=told.append, stream=True))
     assert [each.text for each in told] == [" Hello,\n  ", "my   ", "world! "]
 
 

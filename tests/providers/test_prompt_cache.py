@@ -9,9 +9,10 @@ import pytest
 from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.messages import Message, ToolCall, ToolResult
-from perdure.providers.base import CallSeries
-from perdure.providers.memo import Unchanging, encode
+from perdure.providers.base import CallSeries, ModelCallOptions
+from perdure.providers.memo import Unchanging
 from perdure.providers.registry import provider_for
+from perdure.providers.sdk_call import encode
 from perdure.providers.wire_format import WireFormat
 
 from ..support.recorded_server import Recorded, RecordedServer
@@ -194,7 +195,7 @@ async def test_a_server_that_refuses_marks_is_sent_none_from_then_on(
     provider = provider_for(given)
     recorded.answers(Recorded.of_json(refusal, status=422), Recorded.of_json(SAID))
     for _ in range(2):
-        await provider.call(given, provider.to_request(given, rounds(1)), timeout=5, series=SERIES)
+        await provider.call(given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES))
     assert [len(marks(received.body)) for received in recorded.received] == [4, 0, 0]
 
 
@@ -205,9 +206,9 @@ async def test_a_request_that_is_wrong_without_marks_too_fails_as_it_did(recorde
         recorded.forget()
         recorded.answers(Recorded.of_json({"error": {"message": message, "type": "invalid_request_error"}}, status=400))
         with pytest.raises(ModelError, match=message):
-            await provider.call(given, provider.to_request(given, rounds(1)), timeout=5, series=SERIES)
+            await provider.call(given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES))
         assert len(recorded.received) == requests
     recorded.forget()
     recorded.answers(Recorded.of_json(SAID))
-    await provider.call(given, provider.to_request(given, rounds(1)), timeout=5, series=SERIES)
+    await provider.call(given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES))
     assert len(marks(recorded.received[0].body)) == 4, "it was not the marks"

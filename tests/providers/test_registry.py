@@ -30,7 +30,7 @@ class Mine(Provider):
 
     reply = process
 
-    async def call(self, agent, request, *, timeout, on_delta=None, stream=False):
+    async def call(self, agent, request, options):
         return {}
 
 

@@ -13,6 +13,7 @@ from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.messages import Message, ModelReply, ToolResult
 from perdure.providers import Delta, provider_for
+from perdure.providers.base import ModelCallOptions
 from perdure.providers.wire_format import WireFormat
 
 from ..support.recorded_server import Recorded, RecordedServer
@@ -39,7 +40,7 @@ async def ask(
     asked = connected(api, recorded)
     provider = provider_for(asked)
     request = provider.to_request(asked, messages)
-    return provider.reply(asked, await provider.call(asked, request, timeout=timeout, **more))
+    return provider.reply(asked, await provider.call(asked, request, ModelCallOptions(timeout, **more)))
 
 
 def json_answer(api: Api, name: str) -> Recorded:
@@ -262,7 +263,7 @@ async def test_malformed_events(api: Api, recorded: RecordedServer, data: bytes,
 async def test_no_server(api: Api, recorded: RecordedServer) -> None:
     asked = agent(api, connection={"kind": "anonymous", "endpoint": "http://127.0.0.1:9"})
     with pytest.raises(ModelError, match="^Connection error: ") as caught:
-        await provider_for(asked).call(asked, {}, timeout=5)
+        await provider_for(asked).call(asked, {}, ModelCallOptions(5))
     assert caught.value.kind == "connection"
 
 

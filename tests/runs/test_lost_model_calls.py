@@ -30,7 +30,7 @@ class Dying(Provider):
     def to_request(self, agent, messages, *, extra_tools=(), may_call_tools=True):
         return {}
 
-    async def call(self, agent, request, *, timeout, on_delta=None, stream=False):
+    async def call(self, agent, request, options):
         global lost
         if lost < most:
             lost += 1

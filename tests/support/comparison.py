@@ -16,6 +16,7 @@ from perdure.history.link import RecordedLink
 from perdure.messages import Message, ModelReply
 from perdure.options import RunOptions
 from perdure.protocol.outcome import RunResult
+from perdure.providers.base import ModelCallOptions
 from perdure.providers.registry import provider_for
 from perdure.testing import ScriptedModel
 from perdure.testing.in_process import InProcessRun
@@ -30,7 +31,9 @@ async def run_in_process(
 
     async def ask(asked: Agent, conversation: list[Message]) -> ModelReply:
         provider = provider_for(asked)
-        return provider.reply(asked, await provider.call(asked, provider.to_request(asked, conversation), timeout=60))
+        return provider.reply(
+            asked, await provider.call(asked, provider.to_request(asked, conversation), ModelCallOptions(60))
+        )
 
     return await InProcessRun(agent, messages, model=ask, tools=tools, options=RunOptions(**options)).run()
 
