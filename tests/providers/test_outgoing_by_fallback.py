@@ -14,7 +14,7 @@ from perdure.agents import Agent
 from perdure.errors import ModelError, RunError
 from perdure.messages import ImagePart, Message, ModelReply, TextPart, ToolCall, ToolResult
 from perdure.options import RunOptions
-from perdure.providers import close_clients, provider_for
+from perdure.providers import ModelCallOptions, close_clients, provider_for
 from perdure.providers.outgoing import with_unique_ids
 from perdure.testing.in_process import InProcessRun
 
@@ -89,7 +89,7 @@ async def moved(services: FakeServices, first: StrictServer, second: StrictServe
 async def asked(agent: Agent, messages: list[Message], *, stream: bool) -> ModelReply:
     """Return the reply, as it comes back from a history."""
     provider = provider_for(agent)
-    response = await provider.call(agent, provider.to_request(agent, messages), timeout=10, stream=stream)
+    response = await provider.call(agent, provider.to_request(agent, messages), ModelCallOptions(10, stream))
     reply = provider.reply(agent, response)
     reply.message = with_unique_ids(reply.message, messages)
     return ModelReply.model_validate_json(reply.model_dump_json())
