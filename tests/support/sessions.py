@@ -27,6 +27,7 @@ from perdure.worker import create_worker
 
 from .agents import scripted_agent
 from .gates import Gate
+from .noted import NotingRunner, Stands
 from .stage import FEW_POLLS, replay
 from .waiting import wait_for
 
@@ -59,6 +60,7 @@ class SessionStage:
         self.gate = Gate()
         self.agent = scripted_agent(model, ["gate"])
         self._sent = 0
+        self.stands = Stands()
 
     @property
     def handle(self) -> WorkflowHandle[Any, SessionStatus]:
@@ -66,7 +68,12 @@ class SessionStage:
 
     @asynccontextmanager
     async def worker(self, **more: Any) -> AsyncIterator[None]:
-        settings = {"tool_loop": asyncio.get_running_loop(), **FEW_POLLS, **more}
+        settings = {
+            "tool_loop": asyncio.get_running_loop(),
+            "unsandboxed_workflow_runner": NotingRunner(self.stands),
+            **FEW_POLLS,
+            **more,
+        }
         async with create_worker(self.client, task_queue=self.id, tools={"gate": self.gate}, **settings):
             yield
 
@@ -141,7 +148,7 @@ class SessionStage:
                 for turn in link.turns:
                     yield await self.client.get_workflow_handle(turn.run_id, run_id=turn.first_run_id).fetch_history()
 
-        await replay(self.client, histories())
+        await replay(self.client, histories(), live=self.stands)
 
 
 def shown(messages: list[Message]) -> list[str]:

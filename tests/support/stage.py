@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from temporalio.client import Client, WorkflowHistory
-from temporalio.worker import Replayer, Worker
+from temporalio.worker import Worker
 
 from perdure.agents import Agent
 from perdure.client import RunHandle, start_run
@@ -16,12 +17,12 @@ from perdure.history.chain import read_links
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.worker import create_worker
-from perdure.workflows.agent_run import AgentRun
-from perdure.workflows.runner import OwnWorkflowRunner
-from perdure.workflows.session.session import Session
 
 from .agents import QUESTION
+from .noted import NotingRunner, Stands, cuts_of, differences
 
+CUT = bool(os.environ.get("PERDURE_TESTS_CUT"))
+"""Whether histories are replayed cut at each of their tasks, too."""
 FEW_POLLS = {"max_concurrent_workflow_task_polls": 2, "max_concurrent_activity_task_polls": 2}
 """Options of a worker for a few runs: to begin and end ten polls is a sixth of what a short run costs."""
 
@@ -33,6 +34,8 @@ class Stage:
         self.client = client
         self.task_queue = task_queue
         self.runs: list[RunHandle] = []
+        self.stands = Stands()
+        """How the runs of this process's workers stood, after each of their tasks."""
 
     async def start(
         self,
@@ -60,7 +63,12 @@ class Stage:
     @asynccontextmanager
     async def worker(self, tools: Any = (), **more: Any) -> AsyncIterator[Worker]:
         """A worker in this process, for as long as the block runs; its tools share the event loop of the test."""
-        settings = {"tool_loop": asyncio.get_running_loop(), **FEW_POLLS, **more}
+        settings = {
+            "tool_loop": asyncio.get_running_loop(),
+            "unsandboxed_workflow_runner": NotingRunner(self.stands),
+            **FEW_POLLS,
+            **more,
+        }
         async with create_worker(self.client, task_queue=self.task_queue, tools=tools, **settings) as worker:
             yield worker
 
@@ -72,29 +80,35 @@ class Stage:
         async with create_worker(client, task_queue=self.task_queue, tools=tools, **more) as worker:
             yield worker
 
-    async def replay(self) -> None:
-        """Replay every history that the runs recorded; raises when the code as it is would not have made it."""
+    async def replay(self, *, cut: bool = CUT) -> None:
+        """Replay every history that the runs recorded; raises when the code as it is would not have made it, or not
+        have stood where it did. With `cut`, also as much of each as there was when each of its tasks began.
+        """
         if self.runs:
-            await replay_runs(self.client, *(run.id for run in self.runs))
+            await replay_runs(self.client, *(run.id for run in self.runs), live=self.stands, cut=cut)
 
 
-async def replay_runs(client: Client, *workflow_ids: str) -> None:
-    """Replay all links of these runs. Raises what the replay does."""
+async def replay_runs(client: Client, *workflow_ids: str, live: Stands | None = None, cut: bool = CUT) -> None:
+    """Replay all links of these runs. Raises what the replay does, and where it stands otherwise than `live`."""
 
     async def histories() -> AsyncIterator[WorkflowHistory]:
         for workflow_id in workflow_ids:
             async for link in read_links(client, workflow_id):
                 yield WorkflowHistory(workflow_id, link.history)
 
-    await replay(client, histories())
+    await replay(client, histories(), live=live, cut=cut)
 
 
-async def replay(client: Client, histories: AsyncIterator[WorkflowHistory]) -> None:
-    """Replay histories of runs and sessions by one replayer, whose start costs more than they do."""
-    replayer = Replayer(
-        workflows=[AgentRun, Session],
-        data_converter=client.data_converter,
-        unsandboxed_workflow_runner=OwnWorkflowRunner(),
-        debug_mode=True,  # without the detector of deadlocks: a busy machine takes 2 s for a flood now and then
-    )
-    await replayer.replay_workflows(histories)
+async def replay(
+    client: Client, histories: AsyncIterator[WorkflowHistory], *, live: Stands | None = None, cut: bool = CUT
+) -> None:
+    """Replay histories of runs and sessions. Raises what the replay does, and where it stands otherwise than `live`."""
+
+    async def parts() -> AsyncIterator[WorkflowHistory]:
+        async for history in histories:
+            for part in cuts_of(history) if cut else ():
+                yield part
+            yield history
+
+    found = await differences(client, parts(), live or Stands())
+    assert not found, "\n".join(found)
