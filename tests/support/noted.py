@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any
 
 from pydantic_core import to_json
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
@@ -39,9 +39,8 @@ def stand_of(workflow: AgentRun | Session) -> dict[str, Any]:
         status: SessionStatus = workflow.status()
         return dict(status)
     state = workflow.state
-    reference = state.conversation.ref()
     return {
-        "conversation": [reference.version, reference.digest],
+        "conversation": [state.conversation.version, state.conversation.digest],
         "loop": state.loop,
         "steering": list(state.steering),
         "unread": state.unread,
@@ -164,7 +163,14 @@ async def differences(client: Client, histories: AsyncIterator[WorkflowHistory],
     return found
 
 
+def _is_reset(event: HistoryEvent) -> bool:
+    failed = event.workflow_task_failed_event_attributes
+    return failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+
+
 def _difference(history: WorkflowHistory, live: Stands, replay: Stands) -> list[str]:
+    if any(map(_is_reset, history.events)):
+        return []  # Its run id is that of the execution before.
     run_id, length = history.run_id, len(history.events)
     is_cut = history.events[-1].event_type == TASK_STARTED
     then = live.first.get(run_id, {}).get(length) if is_cut else live.last.get(run_id)
