@@ -105,6 +105,9 @@ def serve(
         int | None,
         typer.Option(metavar="N", min=0, help="Stream a text that may precede tool calls, from N characters on."),
     ] = None,
+    grace: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Time for open requests and streams to finish.")
+    ] = 5.0,
     metrics_port: options.MetricsPort = None,
     metrics_address: options.MetricsAddress = None,
     webhook: Annotated[
@@ -148,7 +151,7 @@ def serve(
         code,
         known,
         task_queue,
-        _Place(host, port, allow_origin or (), limits),
+        _Place(host, port, allow_origin or (), limits, grace),
         chosen,
         mock=mock,
         as_json=as_json,
@@ -175,6 +178,7 @@ class _Place:
     port: int
     origins: Sequence[str]
     limits: Limits
+    grace: float
 
 
 def _require_protected(host: str, *, is_open: bool) -> None:
@@ -192,7 +196,7 @@ class _OpenIdOptions:
         self, issuer: str | None, audience: str | None, keys: str | None, name: str, tenant: str, roles: str
     ) -> None:
         self._issuer, self._audience, self._keys = issuer, audience, keys
-        self._claims = {"name_claim": name, "tenant_claim": tenant, "roles_claim": roles}
+        self._claims: dict[str, Any] = {"name_claim": name, "tenant_claim": tenant, "roles_claim": roles}
 
     def settings(self) -> OpenIdSettings | None:
         """Return the settings; None without an issuer. Raises `UsageProblem` for an issuer without an audience."""
@@ -244,6 +248,7 @@ async def _serve(
         hosts = (*LOOPBACK, "[::1]") if place.host in LOOPBACK else ("*",)
         app = gateway_app(gateway, hosts=hosts, origins=place.origins, limits=place.limits)
         url = await stack.enter_async_context(serve_app(app, place.host, place.port, what="The gateway"))
+        stack.push_async_callback(gateway.ending.end, place.grace)
         _say_where(url, server, offers, is_open=not authenticators, has_worker=has_worker, task_queue=task_queue)
         if as_json:
             answer({"url": url, "agents": list(offers), "taskQueue": task_queue, "worker": has_worker})

@@ -85,7 +85,7 @@ def dev(
 
 
 def _serving(agents: Sequence[Path], port: int, task_queue: str) -> list[str]:
-    return ["serve", *map(str, agents), "--port", str(port), "--task-queue", task_queue]
+    return ["serve", *map(str, agents), "--port", str(port), "--task-queue", task_queue, "--grace", "1"]
 
 
 async def _develop(

@@ -109,10 +109,11 @@ class ThreadStream:
         version = core.PROTOCOL_VERSION if self._is_modern else None
         try:
             yield self._frame(core.RunStartedEvent(**self._ids, protocol_version=version))
-            async for event in self._prelude():
-                yield self._frame(event)
-            async with aclosing(self._run_events()) as events:
+            async with aclosing(self._chat.gateway.ending.waits.until_cut(self._prelude())) as events:
                 async for event in events:
+                    yield self._frame(event)
+            async with aclosing(self._run_events()) as run_events:
+                async for event in run_events:
                     yield self._frame(event)
         except Exception as error:
             problem = problem_of_request(error, self._request)

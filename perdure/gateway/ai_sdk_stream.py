@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from ..events import RunEvent
 from ..messages import Usage
 from .chats import ToldText, WaitsForPerson, follow, said_in, waiting_id
+from .ending import GatewayEnds
 from .gateway import FINISHES, FoundRun, Gateway, with_deciders
 from .operations import problem_of_request
 from .problems import HttpProblem, run_headers
@@ -33,7 +34,7 @@ class _CutResponse(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
-        except* _Cut:
+        except* (_Cut, GatewayEnds):
             pass  # The server closes the connection of an answer without an end.
 
 
@@ -77,7 +78,7 @@ class MessageStream:
             async with aclosing(self._chunks()) as chunks:
                 async for chunk in chunks:
                     yield frame(json.dumps(chunk, ensure_ascii=False))
-        except _Cut:
+        except (_Cut, GatewayEnds):
             raise
         except Exception as error:
             text = str(problem_of_request(error, self._request))

@@ -95,13 +95,13 @@ def gateway_app(
         return JSONResponse({"status": "ok"})
 
     async def ready(request: Request) -> Response:
-        if why := await why_unwell(gateway.client.service_client):
+        if why := "it ends" if gateway.ending.has_begun else await why_unwell(gateway.client.service_client):
             return JSONResponse({"status": "away", "why": why}, status_code=503)
         return JSONResponse({"status": "ok"})
 
     routes: list[BaseRoute] = [Route(LIVE, live), Route(READY, ready), *metadata_routes(gateway)]
     spoken, meters = dialects(), Meters(gateway.client)
-    limiter = RequestLimiter(limits, meters)
+    limiter = RequestLimiter(limits, meters, gateway.ending)
     for dialect in spoken:
         for route in dialect.routes(gateway):
             if isinstance(route, Route | Mount):

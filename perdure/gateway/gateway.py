@@ -35,6 +35,7 @@ from ..tool_calls import PendingApproval, Vote
 from ..vouching import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
 from .attempts import Attempts
+from .ending import OpenRequests
 from .identity import IDENTIFIED, WITHOUT_CONTROLS, Authenticator, Identity, identity_of
 from .problems import HttpProblem
 from .sse import STREAM_SECONDS
@@ -138,6 +139,7 @@ class Gateway:
     """Who is told what becomes of the runs that are started here, beside those that the agents' files name."""
     watching: Watching = field(default_factory=Watching)
     attempts: Attempts = field(default_factory=Attempts)
+    ending: OpenRequests = field(default_factory=OpenRequests)
     keys: VouchKeys = field(default_factory=vouch_keys)
     """With which the gateway vouches for those who ask; those of the environment."""
 
@@ -328,8 +330,12 @@ class Gateway:
         return given.model_copy(update={"webhooks": distinct_webhooks(given.webhooks, self.webhooks)})
 
     def stream(self, run: FoundRun, after: int | str = 0, *, children: bool = False) -> AsyncGenerator[RunEvent, None]:
-        """Yield the run's events after a position, as `RunHandle.stream` does; readers of one run share it."""
-        return self.watching.stream(run.handle, run.first_run_id, after, children=children)
+        """Yield the run's events after a position, as `RunHandle.stream` does; readers of one run share it.
+
+        Raises `GatewayEnds` when this process ends.
+        """
+        events = self.watching.stream(run.handle, run.first_run_id, after, children=children)
+        return self.ending.waits.until_cut(events)
 
     async def list(
         self, identity: Identity, conditions: Sequence[str] = (), *, limit: int = 100, workflow: str = WORKFLOW

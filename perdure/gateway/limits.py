@@ -15,6 +15,7 @@ from cachetools import LRUCache
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .ending import GatewayEnds, OpenRequests
 from .identity import ANYBODY, IDENTIFIED, Identity, bearer_of
 from .metrics import Meters
 from .operations import problem_json
@@ -56,9 +57,10 @@ class RequestLimiter:
     knows may try no further ones from there; those that are known are let in.
     """
 
-    def __init__(self, limits: Limits, meters: Meters) -> None:
+    def __init__(self, limits: Limits, meters: Meters, ending: OpenRequests) -> None:
         self._limits = limits
         self._meters = meters
+        self._ending = ending
         self._open: Counter[str] = Counter()
         self._rates = _Rates(limits.rate)
         self._known: LRUCache[str, str] = LRUCache(MAX_CLIENTS)
@@ -75,12 +77,13 @@ class RequestLimiter:
             client = _Client(scope)
             with self._meters.request(protocol, request), self._place(client):
                 try:
-                    self._admit(scope, client)
-                    await app(scope, request.receive, request.send)
+                    async with self._ending.requests.cutting():
+                        self._admit(scope, client)
+                        await app(scope, request.receive, request.send)
                 except HttpProblem as problem:
                     if not request.status:
                         await request.refuse(problem)
-                    elif not request.kind:
+                    elif not (request.kind or isinstance(problem, GatewayEnds)):
                         raise
             if request.status == 401:
                 self._known.pop(client.token, None)
@@ -102,7 +105,9 @@ class RequestLimiter:
             del self._open[name]
 
     def _admit(self, scope: Scope, client: _Client) -> None:
-        """Raises `HttpProblem` for a request that is too large or too much."""
+        """Raises `HttpProblem` for a request that is too large or too much, and for each once the process ends."""
+        if self._ending.has_begun:
+            raise GatewayEnds
         limits, headers = self._limits, Headers(scope=scope)
         length = headers.get("content-length", "0")[:18]
         if len(headers.getlist("authorization")) > 1:

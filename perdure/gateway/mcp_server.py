@@ -29,6 +29,7 @@ from ..options import RunOptions
 from ..schema import object_schema
 from ..text import one_line
 from ..tool_calls import PendingApproval
+from .ending import GatewayEnds
 from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, moment, output_text, with_deciders
 from .identity import Identity
 from .operations import JsonRpcEntrance, json_rpc_refusal, problem_of_request
@@ -123,8 +124,7 @@ class _AgentServer:
                 return await self._wait_for(ctx, identity, params.arguments or {})
             if params.name not in self._offers:
                 expected = ", ".join([*self._offers, RESULT])
-                message = f"There is no tool {params.name!r}: expected one of {expected}"
-                raise MCPError(types.INVALID_PARAMS, message)
+                raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}: expected one of {expected}")
             found = await self._start(ctx, identity, self._offers[params.name], params)
         except MCPError:
             raise
@@ -166,9 +166,9 @@ class _AgentServer:
         """Return the run's result, or after so many seconds how to get it; progress is reported meanwhile."""
         telling = asyncio.create_task(self._report(ctx, found))
         try:
-            async with asyncio.timeout(seconds):
+            async with self._gateway.ending.waits.cutting(), asyncio.timeout(seconds):
                 return await _result_of(found)
-        except TimeoutError:
+        except (TimeoutError, GatewayEnds):
             status = await found.handle.status()
         finally:
             telling.cancel()

@@ -15,8 +15,10 @@ from ..errors import RunNotFound
 from ..messages import Message, TextPart
 from ..options import RunOptions
 from .attempts import Attempt
+from .ending import GatewayEnds
 from .gateway import Gateway, OfferedAgent, digest_of
 from .identity import Identity
+from .problems import run_headers
 
 ORIGIN_NAME = "gateway:openai"
 """`PerdureOrigin` of runs that are started here."""
@@ -106,8 +108,17 @@ class AgentRequest:
         return run
 
     async def whole(self, answer: Awaitable[Response]) -> Response:
-        """Return the answer; a retry goes on with the run where the client is gone before it comes."""
-        return await (self.attempt.whole(answer) if self.attempt else answer)
+        """Return the answer; a retry goes on with the run where the client is gone before it comes.
+
+        Raises `GatewayEnds` when this process ends: without a key, no other one would know a retry for what it is.
+        """
+        try:
+            async with self.gateway.ending.waits.cutting():
+                return await (self.attempt.whole(answer) if self.attempt else answer)
+        except GatewayEnds as ends:
+            if self.attempt:
+                ends.headers |= {"x-should-retry": "false", **run_headers(self.attempt.run)}
+            raise
 
     def stream(self, response: StreamingResponse) -> StreamingResponse:
         """Return the response; a retry goes on with the run where the client is gone before its end."""

@@ -295,7 +295,7 @@ async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
     session = await call.gateway.session(call.identity, call.path["id"])
     await session.status()
     after = call.request.headers.get("last-event-id") or call.query.after
-    events = cast(AsyncGenerator[RunEvent, None], session.stream(after))
+    events = call.gateway.ending.waits.until_cut(cast(AsyncGenerator[RunEvent, None], session.stream(after)))
     return Resumable(events, after, lambda event: False, call.gateway.stream_seconds).answer()
 
 

@@ -13,6 +13,7 @@ from cachetools import LRUCache
 from starlette.responses import Response, StreamingResponse
 
 from ..events import RunEvent, as_changes
+from .ending import GatewayEnds
 from .problems import problem_of
 
 T = TypeVar("T")
@@ -69,7 +70,10 @@ async def with_keepalives(
 
 
 async def until_cut(events: AsyncGenerator[T, None], seconds: float) -> AsyncGenerator[T | None, None]:
-    """Yield the events; after so many seconds None, which is the last. The events are closed then."""
+    """Yield the events; after so many seconds, or when the gateway ends, None, which is the last.
+
+    The events are closed then.
+    """
     end = asyncio.get_running_loop().time() + seconds
     async with aclosing(events):
         while found := await _next(events, end):
@@ -85,6 +89,8 @@ async def _next(events: AsyncGenerator[T, None], end: float) -> list[T | None]:
             return [await anext(events)]
     except StopAsyncIteration:
         return []
+    except GatewayEnds:
+        return [None]
     except TimeoutError:
         if not timer.expired():
             raise
@@ -183,6 +189,8 @@ class Resumable:
                 async for event in events:
                     self._position = event.position or self._position
                     yield _event_frame(event)
+        except GatewayEnds:
+            yield self._farewell()
         except Exception as error:
             if (problem := problem_of(error)) is None:
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import inspect
+import logging
 import os
 import socket
 from asyncio import Semaphore, to_thread
@@ -302,12 +303,14 @@ async def serve(
     config = uvicorn.Config(
         app,
         http=type("Protocol", (_PatientProtocol,), {"head_seconds": head_seconds}),
+        log_config=None,
         log_level="error",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=END_SECONDS,
         proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,  # uvicorn believes whoever is on this machine otherwise
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_broken_answer)
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
@@ -316,6 +319,11 @@ async def serve(
     finally:
         server.should_exit = True
         await task
+
+
+def _is_no_broken_answer(record: logging.LogRecord) -> bool:
+    """Leave out answers that the application breaks off: it means to where a clean end would say something else."""
+    return "without completing response" not in str(record.msg)
 
 
 def _listen(host: str, port: int, what: str) -> socket.socket:
