@@ -309,16 +309,7 @@ class Usage(BaseModel):
     """
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            total_tokens=self.total_tokens + other.total_tokens,
-            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            cache_write_1h_tokens=self.cache_write_1h_tokens + other.cache_write_1h_tokens,
-            lost_tokens=self.lost_tokens + other.lost_tokens,
-        )
+        return Usage(**{name: count + getattr(other, name) for name, count in vars(self).items()})
 
     @property
     def cache_share(self) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any, cast
@@ -97,9 +98,10 @@ async def _ask(
         request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
     except ValueError as error:
         raise ModelError(bounded_text(str(error)), kind="unsupported", provider=provider.key) from error
-    call = partial(_call, provider, agent, request, options, attempt, series)
-    told = on_delta if options.stream else None
-    response = await (call(on_delta=told) if loop is None else _call_on(loop, call, told))
+    told = on_delta if options.stream else ignore
+    how = ModelCallOptions(options.llm_timeout, options.stream, told, options.max_answer_bytes, series)
+    call = _call if loop is None else partial(_call_on, loop)
+    response = await call(provider, agent, request, how, attempt)
     reply = provider.reply(agent, response)
     reply.message = with_unique_ids(reply.message, messages)
     reply.usage = reply.usage.plausible()
@@ -113,32 +115,45 @@ async def _ask(
 
 
 async def _call(
-    provider: Provider,
-    agent: Agent,
-    request: Mapping[str, Any],
-    options: RunOptions,
-    attempt: ModelAttempt | None,
-    series: CallSeries,
-    *,
-    on_delta: Callable[[Delta], None] | None,
+    provider: Provider, agent: Agent, request: Mapping[str, Any], how: ModelCallOptions, attempt: ModelAttempt | None
 ) -> dict[str, Any]:
     """Return the provider's response, for whose server it waits together with others while that refuses all calls."""
     if attempt is None:
-        return await _call_now(provider, agent, request, options, None, series, options.llm_timeout, on_delta)
+        return await provider.call(agent, request, how)
     breaker = _breaker_of(provider, agent)
 
     async def on_wait(refusal: ServerRefusal, until: float) -> None:
         await attempt.wait_for_server(refusal.kind, f"{refusal.text}; {breaker.waiting} calls wait", until)
 
     try:
-        async with breaker.call(attempt.run, options.llm_timeout / 2, _refusal_in, on_wait) as turn:
+        async with breaker.call(attempt.run, how.timeout / 2, _refusal_in, on_wait) as turn:
             attempt.go_on_after_wait()
-            left = options.llm_timeout - turn.waited
-            return await _call_now(provider, agent, request, options, attempt, series, left, on_delta)
+            left = replace(how, timeout=how.timeout - turn.waited)
+            response = await provider.call_in_background(agent, request, left, attempt)
+            return await provider.call(agent, request, left) if response is None else response
     except BreakerIsOpen as error:
         text = f"{error}; calls of {breaker.name} wait until it answers again"
         kind, after = cast(ModelErrorKind, error.kind), error.seconds
         raise ModelError(text, kind=kind, provider=provider.key, retry_after=after) from None
+
+
+async def _call_on(
+    loop: UserLoop,
+    provider: Provider,
+    agent: Agent,
+    request: Mapping[str, Any],
+    how: ModelCallOptions,
+    attempt: ModelAttempt | None,
+) -> dict[str, Any]:
+    """Make the call on that loop; its pieces are told on this one."""
+    here = asyncio.get_running_loop()
+
+    def on_delta(delta: Delta) -> None:
+        here.call_soon_threadsafe(how.on_delta, delta)
+
+    call = partial(_call, provider, agent, request, replace(how, on_delta=on_delta), attempt)
+    response: dict[str, Any] = (await loop.end_of(call, "model call", is_async=True)).result()
+    return response
 
 
 def _breaker_of(provider: Provider, agent: Agent) -> Breaker:
@@ -160,39 +175,6 @@ def _refusal_in(error: Exception) -> ServerRefusal | None:
     if isinstance(error, ModelError) and error.kind in _REFUSALS:
         return ServerRefusal(error.kind, error.account, error.retry_after)
     return None
-
-
-async def _call_now(
-    provider: Provider,
-    agent: Agent,
-    request: Mapping[str, Any],
-    options: RunOptions,
-    attempt: ModelAttempt | None,
-    series: CallSeries,
-    seconds: float,
-    on_delta: Callable[[Delta], None] | None,
-) -> dict[str, Any]:
-    """Return the response, which is made in the background where another attempt could go on with it."""
-    how = ModelCallOptions(seconds, options.stream, on_delta or ignore, options.max_answer_bytes, series)
-    if attempt is not None:
-        response = await provider.call_in_background(agent, request, how, attempt)
-        if response is not None:
-            return response
-    return await provider.call(agent, request, how)
-
-
-async def _call_on(
-    loop: UserLoop, call: Callable[..., Coroutine[Any, Any, Any]], told: Callable[[Delta], None] | None
-) -> Any:
-    """Return what the call returns, which is made on that loop; pieces are told on this one."""
-    here = asyncio.get_running_loop()
-
-    def on_delta(delta: Delta) -> None:
-        if told:
-            here.call_soon_threadsafe(told, delta)
-
-    calling = partial(call, on_delta=on_delta if told else None)
-    return (await loop.end_of(calling, "model call", is_async=True)).result()
 
 
 def _is_registered(agent: Agent) -> bool:

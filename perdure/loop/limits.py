@@ -200,10 +200,9 @@ class Allowances:
         self._state.usage = self._state.usage + end.usage
         self._state.tool_calls += end.tool_calls
         self._state.add_cost(end.cost_usd, unpriced=end.unpriced_calls)
-        untold = (share.total_tokens or 0, share.tool_calls or 0)
-        if not end.is_told and any(untold):
-            self._state.untold_tokens += untold[0]
-            self._state.untold_calls += untold[1]
+        if not end.is_told:
+            self._state.untold_tokens += share.total_tokens or 0
+            self._state.untold_calls += share.tool_calls or 0
 
     @staticmethod
     def _share(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from ..errors import ConfigurationError
 
 _UNITS = {"s": 1.0, "min": 60.0}
-_RATE = re.compile(r"(?P<name>[^=]+)=(?P<number>[^/]+)/(?P<unit>s|min)")
+_RATE = re.compile(r"(?P<name>[^=]+)=\s*(?P<number>[0-9]*\.?[0-9]+)/(?P<unit>s|min)")
 
 
 def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
@@ -20,13 +20,12 @@ def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
     rates: dict[str, float] = {}
     for text in texts:
         match = _RATE.fullmatch(text.strip())
-        number = _number(match["number"]) if match else None
-        if match is None or number is None:
+        if match is None:
             raise ConfigurationError(f"{text!r} is not a rate: expected PROVIDER=N/s, PROVIDER/MODEL=N/s, or N/min")
         name = match["name"].strip()
         if name in rates:
             raise ConfigurationError(f"there are two rates for {name!r}: give one")
-        rates[name] = number / _UNITS[match["unit"]]
+        rates[name] = float(match["number"]) / _UNITS[match["unit"]]
     return require_rates(rates)
 
 
@@ -49,10 +48,3 @@ def rate_name(rates: Iterable[str], provider: str, model: str | None) -> str | N
 def shown_rate(rate: float) -> str:
     """Such as `50/s` and `30/min`."""
     return f"{rate:g}/s" if rate >= 1 else f"{rate * 60:g}/min"
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
