@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
 
@@ -332,69 +332,11 @@ class ProgressData(TypedDict):
     """The name of the tool or, without `delegate_to_`, of the agent."""
 
 
-LoggedData = (
-    TokenData
-    | ThinkingData
-    | ToolCallStartData
-    | ChildStartedData
-    | ProgressData
-    | ToolResultData
-    | StatusData
-    | LoggedMessagesUpdatedData
-    | LoggedDoneData
-    | ErrorData
-    | CancelledData
-    | FailedData
-    | CompactionStartData
-    | CompactionCompleteData
-    | CompactionFailedData
-    | LlmStartData
-    | LlmCompleteData
-    | ModelFallbackData
-    | ProviderToolData
-    | CostWarningData
-    | PermissionRequestedData
-    | PermissionVoteData
-    | PermissionEscalatedData
-    | PermissionCompletedData
-    | HeldData
-    | WentOnData
-    | SleptData
-)
-"""What a run emits. To two types the reader adds the messages. `text_reset` is the reader's own, and `tool_progress` is
-told live alone."""
+LoggedData = Mapping[str, Any]
+"""What a run emits: one of the types above. To two of them the reader adds the messages. `text_reset` is the reader's
+own, and `tool_progress` is told live alone."""
 
 EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
-    {
-        "token": TokenData,
-        "thinking": ThinkingData,
-        "text_reset": TextResetData,
-        "tool_call_start": ToolCallStartData,
-        "child_started": ChildStartedData,
-        "tool_progress": ToolProgressData,
-        "progress": ProgressData,
-        "tool_result": ToolResultData,
-        "status": StatusData,
-        "messages_updated": MessagesUpdatedData,
-        "done": DoneData,
-        "error": ErrorData,
-        "cancelled": CancelledData,
-        "failed": FailedData,
-        "compaction_start": CompactionStartData,
-        "compaction_complete": CompactionCompleteData,
-        "compaction_failed": CompactionFailedData,
-        "llm_start": LlmStartData,
-        "llm_complete": LlmCompleteData,
-        "model_fallback": ModelFallbackData,
-        "provider_tool": ProviderToolData,
-        "cost_warning": CostWarningData,
-        "permission_requested": PermissionRequestedData,
-        "permission_vote": PermissionVoteData,
-        "permission_escalated": PermissionEscalatedData,
-        "permission_completed": PermissionCompletedData,
-        "held": HeldData,
-        "went_on": WentOnData,
-        "slept": SleptData,
-    }
+    {type: globals()[f"{type.title().replace('_', '')}Data"] for type in get_args(EventType)}
 )
-"""Event type → the type of its data, as a reader sees it."""
+"""Event type → the type of its data, as a reader sees it: a `tool_result` has `ToolResultData`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from .house import listed, modules
+from .house import listed, modules, trees
 
 SERVICES = ("workflow_service", "operator_service")
 
@@ -14,7 +14,7 @@ def test_each_call_says_whether_it_is_tried_again() -> None:
     found = [
         (f"{name}:{node.lineno}", {keyword.arg for keyword in node.keywords})
         for name, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(trees()[path])
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and isinstance(node.func.value, ast.Attribute)
