@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from contextvars import copy_context
+from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -112,7 +114,7 @@ def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
     info = activity.info()
     waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
     left = offer.seconds - waited if offer else 0.0
-    starts = starts_so_far() if offer else info.attempt - 1
+    starts = known_starts(offer).starts if offer else info.attempt - 1
     return ApplicationError(
         lacking.text,
         lacking.model_copy(update={"starts": starts}),
@@ -123,42 +125,12 @@ def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
     )
 
 
-def starts_so_far() -> int:
-    """Return how often workers have started what this activity executes. Only for one that is offered to several
-    workers.
-    """
-    counted = activity.info().heartbeat_details
-    return int(counted[0]) if counted else 0
-
-
-async def count_start() -> int:
-    """Record that this worker is about to start it, before it does: so nothing is started too often.
-
-    The attempts of the activity do not tell, because most of them are refusals. What a tool has told stays. Raises
-    RPCError.
-    """
-    starts = starts_so_far() + 1
-    handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
-    await handle.heartbeat(starts, *activity.info().heartbeat_details[1:])
-    return starts
-
-
-async def cancelled_meanwhile() -> bool:
-    """Return whether the run was cancelled before this attempt has begun: then nothing may start any more.
-
-    Costs a request to the server on a further attempt and on a late one, and nothing on others. The server is asked
-    because the workflow, which would cancel the activity, may have had no worker either. Raises RPCError, and the
-    ApplicationError of an attempt that the server has given up.
-    """
-    return (await look_back()).is_cancelled
-
-
 async def cancelled_while_late() -> bool:
     """Return whether the run was cancelled, for an attempt that was given to this worker long ago; False for another.
 
     So it is where a process stood still, such as on a machine that slept: the server may have taken the attempt for
-    lost, and given the next one to another worker. It answers a heartbeat if the attempt still counts. Raises as
-    `cancelled_meanwhile`.
+    lost, and given the next one to another worker. It answers a heartbeat if the attempt still counts. Raises
+    RPCError, and the ApplicationError of an attempt that the server has given up.
     """
     info = activity.info()
     late = seconds_since_given(info)
@@ -189,10 +161,17 @@ class LookBack(NamedTuple):
     """Whether the run was cancelled."""
     was_lost: bool = False
     """Whether the attempt before was ended by the loss, or the end, of its worker."""
+    was_killed: bool = False
+    """Whether it was the loss."""
 
 
 async def look_back() -> LookBack:
-    """Return what became of the run and of the attempt before this one. Costs and raises as `cancelled_meanwhile`."""
+    """Return what became of the run and of the attempt before this one: then nothing may start any more.
+
+    Costs a request to the server on a further attempt and on a late one, and nothing on others. The server is asked
+    because the workflow, which would cancel the activity, may have had no worker either. Raises as
+    `cancelled_while_late`.
+    """
     info = activity.info()
     is_cancelled = await cancelled_while_late()
     if info.attempt == 1:
@@ -211,15 +190,12 @@ async def look_back() -> LookBack:
             *(info.workflow_id, info.activity_type, info.attempt, await _why(failure)),
             extra=about,
         )
-    return LookBack(description.raw_description.workflow_extended_info.cancel_requested, _is_loss(failure))
-
-
-def _is_loss(failure: Failure | None) -> bool:
+    is_cancelled = description.raw_description.workflow_extended_info.cancel_requested
     if failure is None:
-        return False
-    if failure.HasField("timeout_failure_info"):
-        return failure.timeout_failure_info.timeout_type == TimeoutType.TIMEOUT_TYPE_HEARTBEAT
-    return failure.application_failure_info.type in (WORKER_SHUTDOWN, HEART_FAILED)
+        return LookBack(is_cancelled)
+    is_killed = failure.timeout_failure_info.timeout_type == TimeoutType.TIMEOUT_TYPE_HEARTBEAT
+    was_lost = is_killed or failure.application_failure_info.type in (WORKER_SHUTDOWN, HEART_FAILED)
+    return LookBack(is_cancelled, was_lost, is_killed)
 
 
 def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:
@@ -273,45 +249,92 @@ async def handed_on() -> bool:
     return description.status == WorkflowExecutionStatus.RUNNING and not is_cancelled
 
 
-def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
-    """Details that the attempt before this one has told last; where starts are counted, without the count."""
+def last_heartbeat() -> tuple[Any, ...]:
+    """Details that the attempt before this one has told last, without how often the call was started."""
     details = tuple(activity.info().heartbeat_details)
-    if is_counted or (details and is_count_of_starts(details[0])):
+    if details and is_count_of_starts(details[0]):
         details = details[1:]
     return details[:-1] if details and progress_of(details[-1]) else details
 
 
 def is_count_of_starts(detail: Any) -> bool:
-    """Return whether a detail of a heartbeat says how often a call was started, as those of suspects do."""
+    """Return whether a detail of a heartbeat says how often a call was started, as those of further attempts do."""
     return isinstance(detail, dict) and detail.get("event") == "tool_starts"
 
 
-FREE_STARTS = 2
-"""As often a call is started beside any other: most workers are lost for reasons of their own."""
+@dataclass(frozen=True)
+class Starts:
+    """How often a call was started, as the first detail of its heartbeats says from the second attempt on.
+
+    The attempts do not tell: one may have been a refusal, or have waited.
+    """
+
+    starts: int = 0
+    lost: int = 0
+    """With how many workers it was lost; those that were stopped are not among them."""
+    since: float = 0.0
+    """When it was found to be lost."""
+    attempt: int = 0
+    """The last attempt that has started it."""
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """As a detail of a heartbeat."""
+        return {"event": "tool_starts", **asdict(self)}
+
+    def are_used_up(self, most: int) -> bool:
+        """Return whether it is not started again, where `most` workers may be lost with it."""
+        return (self.starts if most == 1 else self.lost) >= most
+
+
+def known_starts(offer: Offer | None) -> Starts:
+    """Return the starts of this activity's call that are known without a question to the server."""
+    info = activity.info()
+    details = info.heartbeat_details
+    if details and is_count_of_starts(details[0]):
+        return Starts(**{each.name: details[0].get(each.name, 0) for each in fields(Starts)})
+    first = 0 if offer else min(info.attempt - 1, 1)
+    return Starts(first, attempt=first)
+
+
+async def record_starts(starts: Starts) -> dict[str, Any]:
+    """Have the server know them before the next one, so that nothing is started too often.
+
+    Returns the detail that later beats begin with. Raises RPCError.
+    """
+    handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
+    await handle.heartbeat(starts.detail, *last_heartbeat())
+    return starts.detail
+
+
 SUSPECT_WAIT, LONGEST_SUSPECT_WAIT = 1.0, 60.0
 """Seconds until a suspect is offered again: a fifth of the time that has passed."""
+SUSPECT_SECONDS = 30.0
+"""So long a suspect waits for others: most workers are lost for reasons of their own, and with many calls."""
 
 
 class Suspects:
-    """The suspects of one worker."""
+    """The calls of one worker that were lost with another one, which any of them may have ended."""
 
     def __init__(self) -> None:
         self._is_busy = False
 
-    def alone(self, starts: int) -> AbstractContextManager[None]:
-        """Let the block run beside no other suspect, if a call that was started so often is one.
+    @asynccontextmanager
+    async def alone(self, call: Starts) -> AsyncIterator[None]:
+        """Let the block run beside no other suspect, if the call is one and has not waited for long.
 
-        Raises the ApplicationError by which Temporal offers the call again later, here or elsewhere.
+        Raises the ApplicationError by which Temporal offers the call again later, here or elsewhere, and RPCError.
         """
-        return nullcontext() if starts < FREE_STARTS else self._alone(starts)
-
-    @contextmanager
-    def _alone(self, starts: int) -> Iterator[None]:
+        if not call.lost or time.time() - call.since > SUSPECT_SECONDS:
+            yield
+            return
         if self._is_busy:
+            await record_starts(call)
             raise _later()
+        info = activity.info()
         _log.warning(
-            "%s of run %s was lost with %d workers: it is started beside no other such call",
-            *(activity.info().activity_type, activity.info().workflow_id, starts),
+            "%s of run %s was lost with its worker: it is started beside no other such call",
+            *(info.activity_type, info.workflow_id),
         )
         self._is_busy = True
         try:
@@ -320,33 +343,11 @@ class Suspects:
             self._is_busy = False
 
 
-def starts_before(offer: Offer | None) -> int:
-    """Return how often the call of this activity was started by workers that were lost with it."""
-    if offer is not None:
-        return starts_so_far()
-    info = activity.info()
-    details = info.heartbeat_details
-    if details and is_count_of_starts(details[0]):
-        return int(details[0]["starts"])
-    return min(info.attempt - 1, FREE_STARTS)  # Later starts are counted; other attempts have waited.
-
-
-async def count_suspect() -> dict[str, Any]:
-    """Record one more start before it happens, so that waiting does not count; the detail that later beats begin with.
-
-    Raises RPCError.
-    """
-    counted = {"event": "tool_starts", "starts": starts_before(None) + 1}
-    handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
-    await handle.heartbeat(counted, *last_heartbeat(is_counted=False))
-    return counted
-
-
 def _later() -> ApplicationError:
     info = activity.info()
     waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
     return ApplicationError(
-        "It was lost with several workers, and waits until another such call has ended here",
+        "It was lost with a worker, and waits until another such call has ended here",
         type=SUSPECT_WAITS,
         next_retry_delay=timedelta(seconds=min(max(SUSPECT_WAIT, GROWTH * waited), LONGEST_SUSPECT_WAIT)),
         category=_BENIGN,

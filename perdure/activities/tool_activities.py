@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,17 +31,15 @@ from ..trace_ids import TraceIds
 from .call_secrets import call_secret
 from .credentials import CredentialError, Credentials
 from .failures import (
-    FREE_STARTS,
+    LookBack,
     Suspects,
     asked_from_anywhere,
-    cancelled_meanwhile,
     cancelled_while_late,
-    count_start,
-    count_suspect,
+    known_starts,
     last_heartbeat,
+    look_back,
+    record_starts,
     refusal,
-    starts_before,
-    starts_so_far,
     typed_failures,
 )
 from .heartbeat import Heart, Readers, heartbeats
@@ -109,7 +108,7 @@ class Telling:
     def __init__(self, heart: Heart, starts: object | None) -> None:
         self._heart = heart
         self._starts = () if starts is None else (starts,)
-        self._details = last_heartbeat(is_counted=isinstance(starts, int))
+        self._details = last_heartbeat()
         self._progress: tuple[ToolProgress, ...] = ()
         heart.on_own_beat = self.heartbeat
 
@@ -231,26 +230,30 @@ class ToolActivities:
 
     async def _run_tool(self, input: activities.ToolInput, info: activity.Info) -> ToolResult:
         async with heartbeats(info.heartbeat_details, self._readers) as heart:
-            if info.attempt > 1 and await cancelled_meanwhile():
+            before = await look_back() if info.attempt > 1 else LookBack()
+            if before.is_cancelled:
                 return await self._abandon(input)
             run = await self._runs.current()
             heart.stream_seconds = run.stream_seconds
             agent = await self._agent(run, input)
-            starts, most = starts_before(input.offer), input.offer.starts if input.offer else activities.TOOL_STARTS
-            if starts >= most:
+            starts = known_starts(input.offer)
+            if before.was_killed and starts.attempt == info.attempt - 1:
+                starts = replace(starts, lost=starts.lost + 1, since=time.time())
+            if starts.are_used_up(input.offer.starts if input.offer else activities.TOOL_STARTS):
+                _log.error(
+                    "The tool %r of run %s was lost with %d workers, which it may have ended: it is not started again",
+                    *(input.request.name, info.workflow_id, starts.lost),
+                    extra={"run": info.workflow_id},
+                )
                 return activities.lost_tool(input.request.name)
-            with self._suspects.alone(starts):
+            async with self._suspects.alone(starts):
                 if await cancelled_while_late():
                     return await self._abandon(input)
-                counted = await self._count_start(input.offer, starts)
+                starts = replace(starts, starts=starts.starts + 1, attempt=info.attempt)
+                counted = await record_starts(starts) if input.offer or starts.starts > 1 else None
                 if counted is not None:
-                    heart.begin_with(counted, *last_heartbeat(is_counted=input.offer is not None))
-                return await self._execute_heard(run, agent, input, starts + 1, Telling(heart, counted))
-
-    async def _count_start(self, offer: activities.Offer | None, starts: int) -> object | None:
-        if offer is not None:
-            return await count_start()
-        return await count_suspect() if starts >= FREE_STARTS else None
+                    heart.begin_with(counted, *last_heartbeat())
+                return await self._execute_heard(run, agent, input, starts.starts, Telling(heart, counted))
 
     async def check_approval(self, input: activities.JudgeInput) -> GuardrailResult:
         """Return whether a person must approve a call, by the tool's own function; see `ToolBox.needs_approval`."""
@@ -280,7 +283,7 @@ class ToolActivities:
 
     async def _abandon(self, input: activities.ToolInput) -> ToolResult:
         """Return the result of a call whose earlier attempts were lost before the run was cancelled."""
-        request, was_started = input.request, not input.offer or starts_so_far() > 0
+        request, was_started = input.request, not input.offer or known_starts(input.offer).starts > 0
         if was_started:
             run = await self._runs.current()
             context = _context(run, input, activity.info().attempt)
@@ -366,7 +369,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
         conversation=request.context,
         answered=request.answered,
         traceparent=ids.child_traceparent(request.iteration, request.index),
-        last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
+        last_heartbeat=last_heartbeat(),
         handed_on=asked_from_anywhere(),
         kept_results=run_results(link),
         max_result=run.options.max_result,

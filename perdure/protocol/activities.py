@@ -89,7 +89,7 @@ class Offer(Exchanged):
     seconds: float
     """For so long, a worker that lacks it leaves it to the next one."""
     starts: int = 1
-    """So often a tool may be started, should its workers be lost."""
+    """With so many workers a tool may be lost; with 1 it is started once."""
 
 
 class InventoryInput(Exchanged):
@@ -306,8 +306,8 @@ STALE = "Stale"
 `StaleAttempt`."""
 NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", SUSPECT_WAITS, NOT_HERE, PAUSED, STALE)
 """Error types of an activity that has not begun with its tool. What a tool itself raises is a result."""
-TOOL_STARTS = 5
-"""How often a tool that may be repeated is started by workers that are lost: it may be what brings them down."""
+TOOL_STARTS = 2
+"""With so many workers a call of a tool that may be repeated is lost: it may be what brings them down."""
 
 
 def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pydantic import BaseModel
 
@@ -32,6 +33,8 @@ LOOK_SECONDS = 0.5
 _END_LOOK_SECONDS = 0.1
 """Between two looks whether the process is still there."""
 _CHUNK_BYTES = 2**18
+MARK = "PERDURE_ISOLATED_CALL"
+"""The variable by which the processes of a call are known, where the system shows it (Linux)."""
 PROCESS_DIED = "process_died"
 _PLAIN = ("run_id", "iteration", "call_id", "idempotency_key", "attempt", "tool", "last_heartbeat", "traceparent")
 _MOST_PER_BYTE = 6
@@ -165,6 +168,7 @@ class _IsolatedCall:
         self._context = context
         self._heard = 0
         """How many messages have come from the process."""
+        self._mark = uuid4().hex
         self._most = _MOST_PER_BYTE * (job.text_bytes + job.media_bytes) + 2**20
 
     async def result(self) -> ToolResult:
@@ -185,8 +189,7 @@ class _IsolatedCall:
             await asyncio.wait({ending}, timeout=LOOK_SECONDS)
             return self._result_of_death(process, words)
         finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end_processes(process.pid, self._mark)
             for task in (*tasks, saying, ending):
                 task.cancel()
             words.end()
@@ -204,6 +207,7 @@ class _IsolatedCall:
                 stderr=asyncio.subprocess.STDOUT,
                 pass_fds=(theirs,),
                 start_new_session=True,
+                env={**os.environ, MARK: self._mark},
             )
         finally:
             os.close(theirs)
@@ -272,6 +276,16 @@ class _IsolatedCall:
         text = f"its process {_end_text(code)} before the function did{last and f'; it wrote: {last}'}"
         _log.error("Tool %r: %s", name, text, extra=log_fields(name, self._context))
         return ToolResult.failure(f"Error: Tool '{name}' failed: {text}", kind=PROCESS_DIED, outcome_unknown=True)
+
+
+def end_processes(group: int, mark: str) -> None:
+    """End what a call has started: whatever has left its group for a session of its own, and then the group."""
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"{MARK}={mark}".encode() in (each / "environ").read_bytes() and os.getpgid(int(each.name)) != group:
+                os.kill(int(each.name), signal.SIGKILL)
+    with suppress(OSError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _end_text(code: int | None) -> str:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import signal
 import sys
 import threading
 import traceback
-from contextlib import suppress
 from typing import Any, NoReturn
 
 from ..messages import ToolResult
 from ..tool_results import SizeLimits
 from .context import ToolContext
-from .isolated import Job, ProcessMessage
+from .isolated import MARK, Job, ProcessMessage, end_processes
 from .kind import OutcomeUnknown
 from .results import describe, to_result
 from .signature import call_by_name, signature_of
@@ -64,8 +62,7 @@ class _Worker:
         for line in self._words:
             if line.strip() == CANCELLED:
                 self._cancelled.set()
-        with suppress(ProcessLookupError):
-            os.killpg(os.getpid(), signal.SIGKILL)
+        end_processes(os.getpid(), os.environ[MARK])
         os._exit(1)
 
 

@@ -25,7 +25,7 @@ from temporalio.worker import (
 )
 
 from ..activities.brakes import BrakeRecord
-from ..activities.failures import starts_so_far, typed_failures
+from ..activities.failures import known_starts, typed_failures
 from ..activities.run_cache import RunCache
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
@@ -209,7 +209,7 @@ def _input_of(arguments: Sequence[Any]) -> activities.CallInput:
 def _is_over(call: activities.CallInput) -> bool:
     """Return whether nothing will begin: all starts of a tool are used up, and its result is that it was lost."""
     offer = call.offer if isinstance(call, activities.ToolInput) else None
-    return offer is not None and starts_so_far() >= offer.starts
+    return offer is not None and known_starts(offer).are_used_up(offer.starts)
 
 
 def _require_fresh(call: activities.CallInput) -> None:

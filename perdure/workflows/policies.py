@@ -18,7 +18,6 @@ from ..protocol.activities import (
     INTERNAL_ERROR,
     MODEL_ERROR,
     NOT_EXECUTED,
-    TOOL_STARTS,
     WORKER_LOST,
     WORKER_SHUTDOWN,
     CallSoFar,
@@ -59,7 +58,7 @@ MOMENTARY_RETRIES = _attempts(10, final=())
 PACED_RETRIES = _attempts(1)
 """For a model call that has taken a permit: a further attempt takes another one."""
 
-TOOL_RETRIES = _attempts(TOOL_STARTS)
+TOOL_RETRIES = _attempts(5)
 """The same for what others execute, if it may be repeated: fewer, because it may be what brings down its workers."""
 
 SUSPECT_RETRIES = _attempts(40)

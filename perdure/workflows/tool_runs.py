@@ -36,8 +36,8 @@ from .waiting import give_up, now, wait_until, wait_until_done
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before an execution that has failed is repeated; the pause doubles each time."""
-NEVER_REPEATED = ("invalid_arguments", "configuration", "input_required", "auth_required")
-"""What would fail again in the same way, or waits for an answer."""
+NEVER_REPEATED = ("invalid_arguments", "configuration", "input_required", "auth_required", activities.WORKER_LOST)
+"""What would fail again in the same way, or end further workers, or waits for an answer."""
 
 
 class ToolRuns:
@@ -205,8 +205,7 @@ def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
     """
     if result.status not in ("error", "timeout") or result.error_kind in NEVER_REPEATED:
         return False
-    is_known = result.error_kind != activities.WORKER_LOST and not result.outcome_unknown
-    return spec.idempotent or (result.status == "error" and is_known)
+    return spec.idempotent or (result.status == "error" and not result.outcome_unknown)
 
 
 def _result_type(spec: ToolSpec) -> type[ToolResult]:

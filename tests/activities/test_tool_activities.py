@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.failures import last_heartbeat
+from perdure.activities.failures import Starts, last_heartbeat
 from perdure.activities.heartbeat import Readers, heartbeats
 from perdure.activities.tool_activities import Telling
 from perdure.payloads.converter import perdure_data_converter
@@ -19,8 +19,8 @@ from perdure.tool_calls import ToolProgress
 PROGRESS = ToolProgress(name="work", call_id="c", iteration=1, done=1)
 
 
-@pytest.mark.parametrize("starts", [None, 2])
-async def test_progress_takes_no_detail_s_place(client: Client, starts: int | None) -> None:
+@pytest.mark.parametrize("starts", [None, Starts(2, 1).detail])
+async def test_progress_takes_no_detail_s_place(client: Client, starts: object) -> None:
     beats: list[tuple[Any, ...]] = []
     counted = () if starts is None else (starts,)
     environment, readers = ActivityEnvironment(client=client), Readers()
@@ -31,7 +31,7 @@ async def test_progress_takes_no_detail_s_place(client: Client, starts: int | No
     environment.info = replace(environment.info, heartbeat_details=told)
 
     async def work() -> tuple[Any, ...]:
-        before = last_heartbeat(is_counted=starts is not None)
+        before = last_heartbeat()
         async with heartbeats(readers=readers) as heart:
             telling = Telling(heart, starts)
             telling.report(PROGRESS)

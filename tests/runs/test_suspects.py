@@ -43,4 +43,6 @@ async def test_only_the_guilty_call_fails(stage: Stage, scripted: Scripted, addr
     texts = [message.text for message in result.messages if message.role == "tool"]
     assert "its worker was lost" in texts[0]
     assert texts[1:] == ["step  done"] * 4
-    assert count(tmp_path / run.id, "start")["guilty"] == 5
+    starts = count(tmp_path / run.id, "start")
+    assert max(starts.values()) == 2, starts
+    assert count(tmp_path / run.id, "start")["guilty"] == 2

@@ -56,7 +56,8 @@ def behave(how: str, /, place: str = "") -> str:
         case "hang":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             sleep = subprocess.Popen(["sleep", "600"])
-            Path(place).write_text(f"{os.getpid()} {sleep.pid}")
+            apart = subprocess.Popen(["sleep", "600"], start_new_session=True)
+            Path(place).write_text(f"{os.getpid()} {sleep.pid} {apart.pid}")
             time.sleep(600)
     return f"{how} in {os.getpid()}"
 

@@ -127,7 +127,7 @@ async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started
     async def ended() -> bool:
         return not any(map(is_alive, pids))
 
-    assert len(pids) == 2
+    assert len(pids) == 3
     await wait_for(ended)
 
 
@@ -148,7 +148,7 @@ async def test_the_end_of_the_worker_ends_the_process_and_what_it_has_started(tm
         return not any(map(is_alive, pids))
 
     try:
-        assert len(pids) == 2
+        assert len(pids) == 3
         await wait_for(ended)
     finally:
         for pid in filter(is_alive, pids):
