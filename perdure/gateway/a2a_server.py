@@ -124,11 +124,11 @@ def _method(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Co
     """A method of the protocol: its required parameters are there, and what it raises is the protocol's."""
 
     @wraps(method)
-    async def answered(self: _Handler, params: Any, context: ServerCallContext) -> Any:
+    async def answer(self: _Handler, params: Any, context: ServerCallContext) -> Any:
         with _protocol_errors():
             return await method(self, params, context)
 
-    checked: Callable[..., Coroutine[Any, Any, Any]] = validate_request_params(answered)
+    checked: Callable[..., Coroutine[Any, Any, Any]] = validate_request_params(answer)
     return checked
 
 

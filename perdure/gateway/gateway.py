@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,8 +35,8 @@ from ..vouching import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
 from .attempts import Attempts
 from .ending import OpenRequests
-from .identity import IDENTIFIED, WITHOUT_CONTROLS, Authenticator, Identity, identity_of
-from .problems import HttpProblem
+from .identity import IDENTIFIED, Authenticator, Identity, identity_of
+from .problems import HttpProblem, require_plain
 from .sse import STREAM_SECONDS
 from .watching import Watching
 
@@ -92,8 +91,6 @@ def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
 
 EQUAL_SECONDS = 900.0
 """A request that comes again without a key is looked for among the equal ones of the last so many seconds."""
-MAX_ASKED_CHARS = 1000
-"""Of an id, or of the conditions of a list."""
 MAX_EQUAL = 20
 """So many equal requests may be started at the same moment."""
 
@@ -342,7 +339,7 @@ class Gateway:
     ) -> list[WorkflowExecution]:
         """Return the newest runs that who asks may reach; `conditions` are of Temporal's list filters."""
         own = [f"{TENANT.name} = {quote(identity.tenant)}"] if identity.tenant is not None else []
-        _require_plain("".join(conditions))
+        require_plain("".join(conditions))
         query = " AND ".join([f"WorkflowType = '{workflow}'", "ExecutionStatus != 'ContinuedAsNew'", *own, *conditions])
         return [each async for each in self.client.list_workflows(query, limit=limit)]
 
@@ -364,20 +361,12 @@ def may_reach(identity: Identity, run: WorkflowExecution) -> bool:
     return identity.tenant is None or run.typed_search_attributes.get(TENANT) == identity.tenant
 
 
-def _require_plain(text: str) -> None:
-    """Raise `HttpProblem` for an id or a filter that the server would refuse, or its database."""
-    if len(text) > MAX_ASKED_CHARS or not re.fullmatch(WITHOUT_CONTROLS, text):
-        raise HttpProblem(
-            422, "invalid", f"{text!r:.200}: expected at most {MAX_ASKED_CHARS} characters, and no control characters"
-        )
-
-
 def scoped_id(identity: Identity, id: str) -> str:
     """Return an id that a client has chosen, so that those of two tenants never meet.
 
     Raises `HttpProblem` for one that no server takes.
     """
-    _require_plain(id)
+    require_plain(id)
     if identity.tenant is None:
         return id
     # With a colon in a tenant's name, one tenant's ids could be another's.

@@ -23,7 +23,7 @@ from ..errors import ConfigurationError
 from ..prompty.portable import env_value, is_env_reference
 from ..prompty.shorthands import map_strings
 from ..redaction import get_logger
-from .problems import HttpProblem, faults_in
+from .problems import WITHOUT_CONTROLS, HttpProblem, faults_in
 
 logger = get_logger("perdure.gateway")
 
@@ -53,10 +53,6 @@ class Authenticator(Protocol):
 
         Raises `HttpProblem` for one that is wrong or out of date.
         """
-
-
-WITHOUT_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
-"""Of a text without control characters: databases refuse some, and people do not see them."""
 
 
 class _Person(BaseModel):
@@ -287,7 +283,7 @@ class _IssuerKeys:
 
     async def find(self, id: str | None) -> Any:
         """Return the key of that id, or the only one for None; None where there is none."""
-        key = self._known(id)
+        key = self._find(id)
         is_idle = self._asking is None or self._asking.done()
         pause = UNKNOWN_SECONDS if key is None else self._settings.keys_seconds
         if is_idle and time.monotonic() - self._asked_at > pause:
@@ -295,10 +291,10 @@ class _IssuerKeys:
             self._asking = asyncio.create_task(self._ask())
         if key is None and self._asking is not None:
             await asyncio.wait([self._asking])
-            key = self._known(id)
+            key = self._find(id)
         return key
 
-    def _known(self, id: str | None) -> Any:
+    def _find(self, id: str | None) -> Any:
         keys = self._keys if self.are_known else ()
         if id is None:
             return keys[0] if len(keys) == 1 else None

@@ -118,13 +118,13 @@ class RequestLimiter:
             raise _too_many("open", f"{limits.max_open} requests are open at this gateway")
         self._count(client)
 
-        def identified(identity: Identity) -> None:
+        def note(identity: Identity) -> None:
             if identity is not ANYBODY:
-                self._identified(client, repr((identity.tenant, identity.name)))
+                self._count_for(client, repr((identity.tenant, identity.name)))
 
-        scope[IDENTIFIED] = identified
+        scope[IDENTIFIED] = note
 
-    def _identified(self, client: _Client, name: str) -> None:
+    def _count_for(self, client: _Client, name: str) -> None:
         """Count a request for who asks, instead of its address. Raises `HttpProblem` where that is too much."""
         if client.token:
             self._known[client.token] = name

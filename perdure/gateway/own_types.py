@@ -10,7 +10,7 @@ from ..client.listed_status import ListedStatus
 from ..messages import CutShort, Usage
 from ..protocol.outcome import RunStatus
 from ..tool_calls import PendingApproval
-from .identity import WITHOUT_CONTROLS
+from .problems import WITHOUT_CONTROLS
 
 MAX_WAIT = 60.0
 """Seconds that a request may wait for a result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -33,6 +34,10 @@ class _FirstFault(FailFast):
 Each = TypeVar("Each")
 Listed: TypeAlias = Annotated[list[Each], _FirstFault()]
 """A list in a request: the first element that is wrong is the only one of which an error is made."""
+WITHOUT_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
+"""Of a text without control characters: databases refuse some, and people do not see them."""
+MAX_ASKED_CHARS = 1000
+"""Of an id, or of the conditions of a list."""
 MAX_FAULTS = 10
 """So many of one request are named."""
 
@@ -117,6 +122,14 @@ def problem_of(error: Exception) -> HttpProblem | None:
         case ValueError() | TypeError():
             return HttpProblem(422, "invalid", str(error))
     return None
+
+
+def require_plain(text: str) -> None:
+    """Raise `HttpProblem` for an id or a filter that the server would refuse, or its database."""
+    if len(text) > MAX_ASKED_CHARS or not re.fullmatch(WITHOUT_CONTROLS, text):
+        raise HttpProblem(
+            422, "invalid", f"{text!r:.200}: expected at most {MAX_ASKED_CHARS} characters, and no control characters"
+        )
 
 
 def too_large(limit: int) -> HttpProblem:

@@ -61,7 +61,7 @@ async def test_the_server_killed_at_every_point(kills: KillScenarios) -> None:
 
 async def test_a_tool_that_kills_its_workers_ends(kills: KillScenarios) -> None:
     outcome = await kills.outcome("poisoned")
-    assert outcome.started == {"call_1": 5}
+    assert outcome.started == {"call_1": 2}
     assert "its worker was lost" in outcome.result.messages[-2].text
     assert outcome.result.output == "That did not go well."
 
