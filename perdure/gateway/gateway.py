@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +158,8 @@ class Gateway:
     def offer(self, name: str) -> OfferedAgent:
         """Return the agent of that name. Raises `HttpProblem`."""
         if name not in self.offers:
-            raise HttpProblem(
-                404, "unknown_agent", f"There is no agent {name!r} here: expected {', '.join(self.offers)}"
-            )
+            expected = ", ".join(self.offers)
+            raise HttpProblem(404, "unknown_agent", f"There is no agent {name!r} here: expected {expected}")
         return self.offers[name]
 
     async def start(
@@ -383,11 +381,6 @@ def digest_of(value: Any) -> str:
 def output_text(output: Any) -> str:
     """Return a run's output as text: JSON, where it is none."""
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-
-
-def moment(time: datetime | None) -> str | None:
-    """Return a time as ISO 8601; None for none."""
-    return time.isoformat(timespec="milliseconds") if time else None
 
 
 def with_deciders(text: str, pending: PendingApproval) -> str:

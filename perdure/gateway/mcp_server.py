@@ -30,9 +30,10 @@ from ..schema import object_schema
 from ..text import one_line
 from ..tool_calls import PendingApproval
 from .ending import GatewayEnds
-from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, moment, output_text, with_deciders
+from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, output_text, with_deciders
 from .identity import Identity
 from .operations import JsonRpcEntrance, json_rpc_refusal, problem_of_request
+from .own_types import moment
 from .problems import HttpProblem
 
 ORIGIN_NAME = "gateway:mcp"

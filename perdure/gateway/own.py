@@ -22,7 +22,7 @@ from ..options import RunOptions
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote
 from ..protocol.session import SessionStatus
-from .gateway import FoundRun, Gateway, OfferedAgent, moment, scoped_id
+from .gateway import FoundRun, Gateway, OfferedAgent, scoped_id
 from .identity import ANYBODY
 from .operations import Endpoint, HttpCall, Nothing, openapi_document, problem_response, route_of
 from .own_types import (
@@ -50,6 +50,7 @@ from .own_types import (
     Waiting,
     WaitQuery,
     camel_case,
+    moment,
 )
 from .problems import HttpProblem, path_of
 from .sse import Resumable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -244,3 +245,8 @@ class SessionEventsQuery(BaseModel):
 
     after: str = ""
     """The position of the last one that the reader has."""
+
+
+def moment(time: datetime | None) -> str | None:
+    """Return a time as ISO 8601; None for none."""
+    return time.isoformat(timespec="milliseconds") if time else None
