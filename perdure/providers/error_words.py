@@ -89,6 +89,17 @@ _REFUSED = _any_of(
     # DeepSeek, Moonshot, Alibaba, Zhipu
     r"content exists risk|considered high risk|inappropriate content|不安全或敏感内容",
 )
+_WRONG_KEY = _any_of(
+    # Gemini, xAI
+    r"api key (?:is )?(?:not valid|invalid|incorrect)|(?:incorrect|invalid) api key|invalid authorization header",
+)
+_UNKNOWN_MODEL = _any_of(
+    # DeepSeek, OpenRouter, Bedrock
+    r"\bmodel (?:does )?not exist|not a valid model\b|\bmodel identifier is invalid",
+    # Mistral, Zhipu, MiniMax, Anthropic's imitators
+    r"\b(?:invalid|unknown) model(?:[:,.]| name\b| id\b| ['\"`])",
+)
+"""A wrong key, or a model's name, which some servers refuse with status 400."""
 _OUT_OF_QUOTA = _any_of(
     r"credit balance|insufficient (?:credits?|balance|funds|quota)|(?:requires|add) more credits|out of credits",
     r"credits (?:are|have been) (?:depleted|exhausted|used)|(?:used|spent) all (?:your |the )?available credits",
@@ -180,6 +191,8 @@ def _kind_by_words(status: int | None, text: str, has_wait: bool) -> ModelErrorK
         return "context_length"
     if status in _ABOUT_THE_REQUEST and _REFUSED.search(text):
         return "refusal"
+    if status == 400 and (_WRONG_KEY.search(text) or _UNKNOWN_MODEL.search(text)):
+        return "authentication" if _WRONG_KEY.search(text) else "not_found"
     if status == 429 and not has_wait and _MAYBE_OUT_OF_QUOTA.search(text):
         return "quota_exhausted"
     if status not in _NEVER_ABOUT_TOOLS and refuses_tools(text):
