@@ -1,7 +1,8 @@
-"""Writes the table of servers in docs/providers.md from the dialects: `make docs`. A test compares."""
+"""Writes the tables of servers in docs/providers.md from the dialects and the fakes: `make docs`. A test compares."""
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,15 +13,31 @@ FILE = Path(__file__).resolve().with_name("providers.md")
 REPORTS = "tests/providers/servers"
 HEAD = "| server | recognised by | ids of calls | sent back to it | filled in | other rules |"
 END = "\n\nWhat is reported of each"
+KNOWN_HEAD = "| server | what is reported, where and when |"
+KNOWN_END = "\n\n## How a reply ends"
 
 
 def page() -> str:
     """The whole page, with its table as it should be."""
     written = FILE.read_text(encoding="utf-8")
-    before, head, rest = written.partition(HEAD)
-    after = rest.partition(END)[2]
-    rows = [_row(dialect) for dialect in (*table().values(), WireDialect(name="any"))]
-    return "\n".join([before + head, "| --- | --- | --- | --- | --- | --- |", *rows]) + END + after
+    rules = [_row(dialect) for dialect in (*table().values(), WireDialect(name="any"))]
+    written = _with_rows(written, HEAD, END, rules)
+    reports = sorted((FILE.parents[1] / REPORTS).glob("*.py"))
+    known = [_known(path) for path in reports if path.stem not in ("__init__", "strict", "wires")]
+    return _with_rows(written, KNOWN_HEAD, KNOWN_END, known)
+
+
+def _with_rows(page: str, head: str, end: str, rows: list[str]) -> str:
+    before, _, rest = page.partition(head)
+    rule = "|" + " --- |" * (head.count("|") - 1)
+    return "\n".join([before + head, rule, *rows]) + end + rest.partition(end)[2]
+
+
+def _known(report: Path) -> str:
+    """The row of a fake: what its file says of the service."""
+    said = ast.get_docstring(ast.parse(report.read_text(encoding="utf-8"))) or ""
+    text = " ".join(said.replace("-\n", "-").split()).replace("|", "\\|")
+    return f"| [`{report.stem}`](../{REPORTS}/{report.name}) | {text} |"
 
 
 def _row(dialect: WireDialect) -> str:

@@ -16,9 +16,11 @@ from perdure.cli.entry import run
 from perdure.messages import Message
 from perdure.providers import WireDialect, provider_for, register_dialect
 
+from ..support.fake_services import fake_services
 from .servers import SERVERS
 from .servers.wires import ChatServer
 from .test_outgoing_any_server import TOOLS, Move, moved
+from .test_outgoing_by_fallback import moved as fallen_back
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("### A server that is not in the table")[2]
@@ -123,3 +125,36 @@ def test_a_dialect_that_nobody_knows_is_named_before_a_run(tmp_path: Path, capsy
     run(["validate", str(file)])
     said = "".join(capsys.readouterr())
     assert "warning: model.options.dialect: there is no dialect 'mistrl' (did you mean 'mistral'?)" in said
+
+
+class Quartz(ChatServer):
+    """A server that a stranger has: odd ids, a field of its own in each call, and an option that it refuses."""
+
+    endpoint = "https://quartz.example:8443/v1"
+    ids = "Q/{n}"
+    takes = "Q/[0-9]+"
+    gives_beside = {"receipt": "{mark}"}
+    needs_beside = ("receipt",)
+    wants_back = "calls"
+    refuses = ("seed",)
+
+
+QUARTZ = WireDialect(
+    name="quartz",
+    hosts=("quartz.example:8443",),
+    ids="Q/[0-9]+",
+    derive_id=lambda nine: f"Q/{int(nine, 36)}",
+    keeps=("receipt",),
+    keeps_beside_calls=(),
+    fills_call={"receipt": "none"},
+    refuses=("seed",),
+)
+
+
+@pytest.mark.usefixtures("lumen")
+async def test_a_run_moves_to_it_by_its_fallback_and_back() -> None:
+    register_dialect(QUARTZ)
+    async with fake_services() as services:
+        for other in (Quartz, SERVERS[0], SERVERS[8]):
+            assert await fallen_back(services, Lumen(), other(), stream=True) == []
+            assert await fallen_back(services, other(), Quartz() if other is not Quartz else Lumen(), stream=True) == []
