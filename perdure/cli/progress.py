@@ -142,7 +142,8 @@ def _message(data: Mapping[str, Any]) -> str:
 
 def _status(data: Mapping[str, Any]) -> str:
     reason = one_line(str(data.get("reason") or ""), 200)
-    return f"{_message(data)} {reason}".rstrip()
+    said = _message(data)
+    return f"{said}{'' if said.endswith('.') else ':'} {reason}" if reason else said
 
 
 _LINES: dict[str, tuple[Tone, Callable[[Mapping[str, Any]], str]]] = {
