@@ -15,7 +15,7 @@ import pytest
 from mcp.server import Server
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from temporalio.testing import WorkflowEnvironment
 
@@ -28,6 +28,8 @@ from perdure.tool_calls import PendingApproval
 
 from ..support.agents import scripted_agent
 from ..support.hosts import serving
+from ..support.mcp_scripted import HELLO
+from ..support.mcp_scripted import Scripted as ScriptedServer
 from ..support.mcp_server import make_server
 from ..support.mcp_stage import is_alive, on_http, on_stdio
 from ..support.stage import Stage
@@ -282,6 +284,36 @@ async def test_what_a_server_asks_in_the_middle_of_a_call_is_a_question_of_the_r
     assert notes.read_text() == "booked\n"
     assert [event.type for event in await run.events()].count("tool_call_start") == 1
     await stage.replay()
+
+
+async def test_a_run_sees_the_tools_that_were_listed_when_it_began(stage: Stage, scripted: Scripted) -> None:
+    """Whatever the server says meanwhile (`list_changed`); a run that begins later sees the new list."""
+    later = {**HELLO[0], "name": "later"}
+
+    def answer(request: Request, message: dict[str, Any]) -> Response:
+        if server.tools == [later]:
+            error = {"code": -32602, "message": "Unknown tool: hello"}
+            return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "error": error})
+        server.tools = [later]
+        changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        words = {"content": [{"type": "text", "text": "hi"}]}
+        events = [changed, {"jsonrpc": "2.0", "id": message["id"], "result": words}]
+        body = "".join([f"event: message\ndata: {json.dumps(each)}\n\n" for each in events])
+        return Response(body, media_type="text/event-stream")
+
+    server = ScriptedServer(answer)
+    models = [scripted([asks(call("hello", "a")), asks(call("hello", "b")), says("done")]), scripted([says("done")])]
+    with serving(server.app) as url:
+        agents = [scripted_agent(model, [on_http(f"{url}/mcp")]) for model in models]
+        async with stage.worker():
+            results = [await (await stage.start(agent)).result() for agent in agents]
+    requests = [request for model in models for request in model.requests]
+    assert [[tool["function"]["name"] for tool in each.body["tools"]] for each in requests] == [
+        *[["hello"]] * 3,
+        ["later"],
+    ]
+    told, refused = tool_texts(results[0])
+    assert (told, "Unknown tool: hello" in refused) == ("hi", True)
 
 
 async def _asks(run: RunHandle, words: str) -> bool:

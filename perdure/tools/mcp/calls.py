@@ -8,6 +8,7 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +96,8 @@ _NOT_BEGUN = frozenset(
 Any other may come from within it: servers pass on what a tool raises, and tools what other servers answer them.
 """
 _AGAIN_SECONDS = 0.25
+CANCEL_SECONDS = 2.0
+"""How long a server may take to hear that a task is cancelled."""
 _EVERY_PAGE = f"its next cursor is empty, leads back, or there are more than {MAX_PAGES} pages"
 _log = get_logger("perdure.tools.mcp")
 
@@ -179,6 +182,8 @@ class McpCall:
     arguments: Mapping[str, Any]
     is_idempotent: bool
     context: ToolContext
+    is_task: bool = False
+    """Whether the server takes it as a task alone, whose result is asked for (taskSupport: required, of 2025-11-25)."""
 
 
 async def call_tool(pool: Pool, target: Target, call: McpCall) -> ToolResult:
@@ -243,6 +248,8 @@ def _question(target: Target, call: McpCall, asking: Asking, problem: str = "") 
 async def _send(
     client: mcp.Client, target: Target, call: McpCall, asking: Asking
 ) -> types.CallToolResult | types.InputRequiredResult:
+    if call.is_task and (declared := client.session.initialize_result) and declared.capabilities.tasks:
+        return await _task_result(client, call)
     state, is_listed = asking.request_state, False
     while True:
         try:
@@ -265,6 +272,21 @@ async def _send(
             return answer
         state = answer.request_state  # The server asks to be called again.
         await asyncio.sleep(_AGAIN_SECONDS)
+
+
+async def _task_result(client: mcp.Client, call: McpCall) -> types.CallToolResult:
+    params = types.CallToolRequestParams(name=call.tool, arguments=dict(call.arguments), task=types.TaskMetadata())
+    created = await client.session.send_request(types.CallToolRequest(params=params), types.CallToolResult)
+    if not (task := (created.meta or {}).get("task")):
+        return created
+    wanted = types.GetTaskPayloadRequest(params=types.GetTaskPayloadRequestParams(task_id=task))
+    try:
+        return await client.session.send_request(wanted, types.CallToolResult)
+    except asyncio.CancelledError:
+        over = types.CancelTaskRequest(params=types.CancelTaskRequestParams(task_id=task))
+        with suppress(mcp.MCPError, ValidationError):
+            await client.session.send_request(over, types.CancelTaskResult, CANCEL_SECONDS)
+        raise
 
 
 class _Progress:

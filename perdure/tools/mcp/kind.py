@@ -107,6 +107,7 @@ class McpKind(ToolKind):
                 arguments=call.arguments,
                 is_idempotent=bool(call.details.get("idempotent")) if declared is None else declared,
                 context=call.context,
+                is_task=bool(call.details.get("task")),
             ),
         )
 

@@ -74,12 +74,13 @@ def _offering_of(tool: Tool, listed: types.Tool, name: str) -> Offering:
     known = redactor()
     hints = listed.annotations
     idempotent = hints is not None and bool(hints.idempotent_hint or hints.read_only_hint)
+    is_task = listed.execution is not None and listed.execution.task_support == "required"
     description = listed.description or listed.title or (hints.title if hints else None)
     return Offering(
         name=name,
         description=known.text(bounded_text(description, MAX_DESCRIPTION_BYTES)) if description else None,
         parameters=known.value(_parameters(listed.input_schema)),
-        details={"tool": listed.name, "idempotent": idempotent},
+        details={"tool": listed.name, "idempotent": idempotent, **({"task": True} if is_task else {})},
         idempotent=idempotent,
         needs_approval=needs_approval(getattr(tool, "approval_mode", None), listed.name),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -15,10 +16,16 @@ from mcp import types
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.message import SessionMessage
 
+from ...redaction import get_logger
+
 REPORT_SECONDS = 0.1
 """Between two reports of one call that are passed on; of those that come meanwhile, the last one."""
 MAX_HELD = 50
 """So many calls' reports wait at most: a server may make up tokens as it likes."""
+
+LATEST = "2026-07-28"
+"""The protocol's newer form, in which each result says of what kind it is."""
+_log = get_logger("perdure.tools.mcp")
 
 UNTIL_THE_END = suppress(anyio.BrokenResourceError, anyio.ClosedResourceError)
 """What is passed on to a session, or comes from a server, that has ended goes nowhere."""
@@ -58,6 +65,7 @@ class _Passing:
         self._held: dict[str | int, SessionMessage | None] = {}
         """By token, the last report since one was passed on; None for no further one."""
         self._telling: asyncio.Task[None] | None = None
+        self._is_modern = self._has_warned = False
 
     async def pass_on(self, received: ReadStream[SessionMessage | Exception]) -> None:
         """Pass on everything until the server sends no more, which the session hears by the end of its stream."""
@@ -82,9 +90,25 @@ class _Passing:
                     method="notifications/progress", params={"progressToken": str() | int() as token}
                 ):
                     return await self._report(token, item)
-                case types.JSONRPCResponse(id=id) if (last := self._held.pop(id, None)) is not None:
-                    await self._to_session.send(last)
+                case types.JSONRPCResponse(id=id, result=result):
+                    self._complete(result)
+                    if (last := self._held.pop(id, None)) is not None:
+                        await self._to_session.send(last)
         await self._to_session.send(item)
+
+    def _complete(self, result: dict[str, Any]) -> None:
+        """Give a result what the SDK misses: its kind, in the protocol's newer form, or the content of a task's."""
+        versions = result.get("supportedVersions")
+        self._is_modern = self._is_modern or (isinstance(versions, list) and LATEST in versions)
+        if self._is_modern and "resultType" not in result:
+            if not self._has_warned:
+                _log.warning(
+                    "An MCP server leaves out resultType, which %s demands: its results count as whole", LATEST
+                )
+            self._has_warned = True
+            result["resultType"] = "complete"
+        if isinstance(task := result.get("task"), dict) and "content" not in result:
+            result |= {"content": [], "_meta": {"task": task.get("taskId")}}
 
     async def _report(self, token: str | int, item: SessionMessage) -> None:
         if token in self._held or len(self._held) >= MAX_HELD:

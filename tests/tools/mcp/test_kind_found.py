@@ -15,9 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from perdure.messages import ImagePart, TextPart
 from perdure.tools.kind import ToolOfferError
 from tests.support.hosts import serving
 from tests.support.mcp_scripted import HELLO, Scripted, said, text
+from tests.support.mcp_server import PIXEL
 from tests.support.mcp_stage import Tools, on_http
 from tests.support.waiting import wait_for
 
@@ -127,6 +129,96 @@ async def test_a_tool_that_speaks_of_a_session_of_its_own_has_answered() -> None
         assert ("Browser session not found" in result.text, result.outcome_unknown) == (True, True)
         assert (server.sessions, server.calls) == (1, ["1"])
         await tools.kind.close()
+
+
+class Tasked(Scripted):
+    """One of 2025-11-25 whose tool is called as a task alone, as its list says."""
+
+    def __init__(self, *, declares: bool = True) -> None:
+        tool = {**HELLO[0], "execution": {"taskSupport": "required"}}
+        super().__init__(lambda request, message: text(message, "at once"), tools=[tool])
+        self.declares = declares
+        self.asked: list[str] = []
+
+    async def serve(self, request: Request) -> Response:
+        message = await request.json() if request.method == "POST" else {}
+        params = message.get("params", {})
+        task = {"taskId": "t1", "status": "working", "ttl": None, "createdAt": "2026-01-01T00:00:00Z"}
+        match message.get("method"):
+            case "initialize" if self.declares:
+                info = {"name": "tasks", "version": "1"}
+                able: dict[str, Any] = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
+                return said(message, {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": info})
+            case "tools/call" if "task" in params:
+                self.asked.append("task")
+                return said(message, {"task": {**task, "lastUpdatedAt": task["createdAt"]}})
+            case "tasks/result":
+                self.asked.append(f"result of {params['taskId']}")
+                if params["taskId"] == "t1" and self.asked.count("task") > 1:
+                    await asyncio.Event().wait()
+                return text(message, "done as a task")
+            case "tasks/cancel":
+                self.asked.append(f"cancel {params['taskId']}")
+                return said(message, {**task, "status": "cancelled", "lastUpdatedAt": task["createdAt"]})
+        return await super().serve(request)
+
+
+async def test_a_tool_that_demands_tasks_is_called_as_one() -> None:
+    """Its result is asked for; a call that is given up cancels it."""
+    server = Tasked()
+    with serving(server.app) as url:
+        tools = await Tools(on_http(f"{url}/mcp")).ask()
+        assert (await tools.call("hello")).text == "done as a task"
+        waiting = asyncio.create_task(tools.call("hello"))
+        await wait_for(_that(lambda: len(server.asked) == 4))
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert server.asked == ["task", "result of t1"] * 2 + ["cancel t1"]
+        await tools.kind.close()
+
+
+async def test_a_server_without_tasks_is_called_without() -> None:
+    """Whatever its list says: nobody may send a task to a server that does not declare them."""
+    server = Tasked(declares=False)
+    with serving(server.app) as url:
+        tools = await Tools(on_http(f"{url}/mcp")).ask()
+        assert (await tools.call("hello")).text == "at once"
+        assert server.asked == []
+        await tools.kind.close()
+
+
+class Wordless:
+    """One of 2026-07-28 that leaves out what each of its results has to say, its kind."""
+
+    def __init__(self) -> None:
+        self.app = Starlette(routes=[Route("/mcp", self.serve, methods=["POST"])])
+
+    async def serve(self, request: Request) -> Response:
+        message = await request.json()
+        content = [{"type": "text", "text": "hi"}, {"type": "image", "data": PIXEL, "mimeType": "image/png"}]
+        results: dict[str, Any] = {
+            "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **CACHE},
+            "tools/list": {"tools": HELLO, **CACHE},
+            "tools/call": {"content": content[1:], "structuredContent": {"pixels": 1}},
+        }
+        return said(message, results[message["method"]])
+
+
+CACHE = {"ttlMs": 0, "cacheScope": "private"}
+
+
+async def test_results_that_do_not_say_of_what_kind_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    """They are whole, with one warning for the connection. An image beside structured content stays an image."""
+    with serving(Wordless().app) as url:
+        tools = await Tools(on_http(f"{url}/mcp")).ask()
+        for _ in range(2):
+            words, image = (await tools.call("hello")).parts
+            assert isinstance(words, TextPart)
+            assert words.value == '{"pixels":1}'
+            assert isinstance(image, ImagePart)
+            assert image.source == PIXEL
+        await tools.kind.close()
+    assert caplog.text.count("leaves out resultType") == 1
 
 
 CURSORS: dict[str, list[str]] = {
