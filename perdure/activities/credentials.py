@@ -50,7 +50,7 @@ class UnknownCredentialError(ConfigurationError):
         )
         self.ids = sorted(ids)
 
-    def lacking(self) -> Lacking:
+    def lack(self) -> Lacking:
         """Return what other workers are asked for."""
         return _missing_credentials(self.ids, str(self))
 
@@ -63,7 +63,7 @@ class CredentialError(Exception):
         self.id = id
         self.is_late = is_late
 
-    def lacking(self) -> Lacking:
+    def lack(self) -> Lacking:
         """Return what other workers are asked for."""
         return _missing_credentials([self.id], str(self))
 

@@ -174,7 +174,7 @@ class Stock:
             try:
                 agent = await self.credentials.for_inventory(run)
             except (UnknownCredentialError, CredentialError) as error:
-                return Inventory(lacking=error.lacking())
+                return Inventory(lacking=error.lack())
         asking = Asking(agent, run.inputs, self.prompt_root, run.agents, self.toolbox.allowed)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
         if found.lacking:

@@ -268,14 +268,14 @@ async def agent_for_tool(credentials: Credentials, run: KnownRun, name: str, off
     try:
         return await credentials.for_tool(run, name)
     except UnknownCredentialError as error:
-        raise refusal(error.lacking(), offer) from None
+        raise refusal(error.lack(), offer) from None
 
 
 async def _for_model(credentials: Credentials, run: KnownRun, offer: Offer | None) -> Agent:
     try:
         return await credentials.for_model(run)
     except UnknownCredentialError as error:
-        raise refusal(error.lacking(), offer) from None
+        raise refusal(error.lack(), offer) from None
     except CredentialError as error:
         model = run.agent.model
         provider = model.provider_key if model else "perdure"

@@ -49,14 +49,14 @@ async def read_result(
             answer = answers[choose(answers, call_id, iteration)]
         if answer is not None:
             result = await decoded_result(client, executed_by(answer), answer.result or (), to_result)
-            if result is None and (by := await _awaited(client, answer)):
+            if result is None and (by := await _finisher(client, answer)):
                 raise UnknownCallError(f"the tool call {call_id!r} has no result yet: {by} finishes it")
             return ToolResult(parts=[]) if result is None else result
         current = history[0].workflow_execution_started_event_attributes.continued_execution_run_id
     raise UnknownCallError(_text(known, call_id, iteration))
 
 
-async def _awaited(client: Client, answer: RecordedActivity | RecordedChild) -> str:
+async def _finisher(client: Client, answer: RecordedActivity | RecordedChild) -> str:
     if executed_by(answer) != "tool":
         return ""
     result = await decode(client, answer.result or (), ToolResult)

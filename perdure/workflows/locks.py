@@ -5,8 +5,8 @@ from __future__ import annotations
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
+from ..loop.decisions import HumanDecisions, Immediate
 from ..loop.effects import Cancelled
-from ..loop.tool_round import HumanDecisions, Immediate
 from ..tool_calls import ToolRequest, ToolSpec
 from .effects import TemporalEffects
 from .run_state import RunState

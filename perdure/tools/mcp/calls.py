@@ -24,7 +24,7 @@ from ..http import Fault
 from ..kind import ToolOfferError
 from .connection import McpConnection, NotConnected, Pool
 from .declaration import MAX_PAGES, Server
-from .elicitation import Asking, Misfit
+from .elicitation import Elicitation, UnfitAnswer
 from .http import SESSION_OVER, fault_of, forgets_session
 from .offering import MAX_TOOLS
 
@@ -219,12 +219,12 @@ async def _try(pool: Pool, target: Target, call: McpCall) -> ToolResult | Fault:
 
 async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResult:
     answered = call.context.answered
-    asking = Asking()
+    asking = Elicitation()
     if answered is not None:
         try:
-            asking = Asking.after(answered)
-        except Misfit as misfit:
-            return _question(target, call, Asking.model_validate(answered.state), f"{misfit}.")
+            asking = Elicitation.after(answered)
+        except UnfitAnswer as misfit:
+            return _question(target, call, Elicitation.model_validate(answered.state), f"{misfit}.")
         if asking.left:
             return _question(target, call, asking)
     try:
@@ -233,20 +233,20 @@ async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResu
         text = f"{target} answered against the protocol: {one_line(str(error), 500)}. The tool may have been executed"
         return _failure(call, text, REFUSED, outcome_unknown=True)
     if isinstance(answer, types.InputRequiredResult):
-        if asked := Asking.of(answer):
+        if asked := Elicitation.of(answer):
             return _question(target, call, asked)
         text = f"{target} asks for more in the middle of the call, which can't be answered here: {_questions(answer)}"
         return _failure(call, text, REFUSED, outcome_unknown=True)
     return result_of(answer, call.function)
 
 
-def _question(target: Target, call: McpCall, asking: Asking, problem: str = "") -> ToolResult:
+def _question(target: Target, call: McpCall, asking: Elicitation, problem: str = "") -> ToolResult:
     text = f"Error: Tool '{call.function}' failed: {target} asks a person, and this run can't wait for the answer"
-    return ToolResult(parts=[TextPart(value=text)], needs=asking.needed(str(target), problem))
+    return ToolResult(parts=[TextPart(value=text)], needs=asking.as_need(str(target), problem))
 
 
 async def _send(
-    client: mcp.Client, target: Target, call: McpCall, asking: Asking
+    client: mcp.Client, target: Target, call: McpCall, asking: Elicitation
 ) -> types.CallToolResult | types.InputRequiredResult:
     if call.is_task and (declared := client.session.initialize_result) and declared.capabilities.tasks:
         return await _task_result(client, call)

@@ -22,11 +22,11 @@ _YES_NO = ["yes", "no"]
 _DONE = "done"
 
 
-class Misfit(Exception):
+class UnfitAnswer(Exception):
     """An answer that the server would not take; the text says why, and what is expected."""
 
 
-class Asking(BaseModel):
+class Elicitation(BaseModel):
     """The questions of one call: those that are left, of which the first is asked, and what was answered."""
 
     left: dict[str, types.ElicitRequest] = {}
@@ -34,7 +34,7 @@ class Asking(BaseModel):
     request_state: str | None = None
 
     @classmethod
-    def of(cls, asked: types.InputRequiredResult) -> Asking | None:
+    def of(cls, asked: types.InputRequiredResult) -> Elicitation | None:
         """Return what a server asks a person; None where it asks for anything else, or for too much."""
         requests = asked.input_requests or {}
         if not all(isinstance(each, types.ElicitRequest) for each in requests.values()):
@@ -43,14 +43,14 @@ class Asking(BaseModel):
         return asking if len(asking.model_dump_json()) <= MAX_STATE_BYTES else None
 
     @classmethod
-    def after(cls, answered: Answered) -> Asking:
-        """Return the questions, the first of them answered. Raises Misfit."""
+    def after(cls, answered: Answered) -> Elicitation:
+        """Return the questions, the first of them answered. Raises UnfitAnswer."""
         asking = cls.model_validate(answered.state)
         key = next(iter(asking.left))
         asking.given[key] = _result(asking.left.pop(key).params, answered.text)
         return asking
 
-    def needed(self, server: str, problem: str = "") -> Needed:
+    def as_need(self, server: str, problem: str = "") -> Needed:
         """Return the first question that is left, as the run asks it; `problem` is what was wrong with an answer."""
         asked = next(iter(self.left.values())).params
         more, choices = _question(asked)
@@ -82,7 +82,7 @@ def _fields(asked: types.ElicitRequestFormParams) -> dict[str, dict[str, Any]]:
 
 
 def _result(asked: types.ElicitRequestParams, text: str | None) -> types.ElicitResult:
-    """Return the answer as the server takes it; None declines. Raises Misfit."""
+    """Return the answer as the server takes it; None declines. Raises UnfitAnswer."""
     fields = _fields(asked) if isinstance(asked, types.ElicitRequestFormParams) else {}
     if text is None or (not fields and text == "no"):
         return types.ElicitResult(action="decline")
@@ -92,9 +92,9 @@ def _result(asked: types.ElicitRequestParams, text: str | None) -> types.ElicitR
         _value(text, {"type": "object"}) if len(fields) > 1 else {key: _value(text, fields[key]) for key in fields}
     )
     if not isinstance(content, dict):
-        raise Misfit(f"The answer {one_line(text, 200)!r} does not fit: expected a JSON object")
+        raise UnfitAnswer(f"The answer {one_line(text, 200)!r} does not fit: expected a JSON object")
     if problems := edited_problems(asked.requested_schema, content):
-        raise Misfit(f"The answer {one_line(text, 200)!r} does not fit: {'; '.join(problems)}")
+        raise UnfitAnswer(f"The answer {one_line(text, 200)!r} does not fit: {'; '.join(problems)}")
     return types.ElicitResult(action="accept", content=content)
 
 

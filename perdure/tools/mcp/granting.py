@@ -76,17 +76,17 @@ async def grant(oauth: OAuth, redirect: str, show: Show, receive: Receive) -> Gr
         request.headers["authorization"] = f"Bearer {tokens.grant.tokens.access_token}"
         accepted = await http.send(request)
     except OAuthRegistrationError as error:
-        text = f"its authorization server does not register perdure by itself ({_told(error)}): register it there by "
-        text += f"hand, with the redirect address {redirect}, and give its id (--client-id) and the port (--port)"
+        text = f"its authorization server does not register perdure by itself ({_excerpt(error)}): register it there "
+        text += f"by hand, with the redirect address {redirect}, and give its id (--client-id) and the port (--port)"
         raise OAuthProblem(text) from None
     except (OAuthFlowError, ValidationError) as error:
-        raise OAuthProblem(_told(error)) from None
+        raise OAuthProblem(_excerpt(error)) from None
     if accepted.status_code in (401, 403):
         raise OAuthProblem(f"it refuses the token that was granted (HTTP {accepted.status_code}): check the scopes")
     return tokens.grant
 
 
-def _told(error: Exception) -> str:
+def _excerpt(error: Exception) -> str:
     return one_line(redacted_excerpt(str(error) or type(error).__name__), 400)
 
 

@@ -301,12 +301,12 @@ class OAuthTokens(httpx2.Auth):
         """Send the request, once more with a new token where the first one is refused. Raises OAuthProblem."""
         sent = self._tokens.token
         if not sent and self._oauth.is_personal:
-            sent = await self._renewed(request, None, "")
+            sent = await self._next_token(request, None, "")
         if sent:
             request.headers["authorization"] = f"Bearer {sent}"
         response = yield request
         if response.status_code == 401:
-            token = await self._renewed(request, response, sent)
+            token = await self._next_token(request, response, sent)
             request.headers["authorization"] = f"Bearer {token}"
             response = yield request
         if response.status_code == 401:
@@ -316,7 +316,7 @@ class OAuthTokens(httpx2.Auth):
             again = f", then {self._tokens.advice}" if self._oauth.is_personal else ""
             raise OAuthProblem(f"its token lacks scopes (needed: {needed}): add them to connection.scopes{again}")
 
-    async def _renewed(self, request: httpx2.Request, refused: httpx2.Response | None, sent: str) -> str:
+    async def _next_token(self, request: httpx2.Request, refused: httpx2.Response | None, sent: str) -> str:
         """Return another token than the one that was sent. A request that is cancelled leaves the renewal alone."""
         if self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(self._renew(request, refused, sent))

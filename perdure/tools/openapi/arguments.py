@@ -115,7 +115,7 @@ class Arguments:
         # Before its references become definitions: only a plain object's properties can stand for themselves.
         schema, where = self._writer.follow(value.get("schema", {}), base)
         fields = self._fields(media, schema, where, as_map(value.get("encoding"), "encoding"))
-        converted = self._merged(schema, where) if "json" in media else None
+        converted = self._union(schema, where) if "json" in media else None
         converted = _with_files(converted or self._writer.convert(schema, where), fields)
         if self._is_flat(media, converted):
             names = list(converted["properties"])
@@ -133,14 +133,14 @@ class Arguments:
         described = _with_description(converted or {"type": _kind_of(media)}, text)
         self._add(argument, _of_base64(described, "the body") if is_binary else described, is_required=is_required)
 
-    def _merged(self, schema: Any, base: str, depth: int = 0) -> JsonObject | None:
+    def _union(self, schema: Any, base: str, depth: int = 0) -> JsonObject | None:
         """Return the schema with the parts of its `allOf` as one object; None where it isn't made of plain objects."""
         schema, base = self._writer.follow(schema, base)
         if not isinstance(schema, Mapping) or depth > _MAX_PARTS:
             return None
         merged = self._writer.convert({key: value for key, value in schema.items() if key != "allOf"}, base)
         for each in as_list(schema.get("allOf"), "allOf"):
-            part = self._merged(each, base, depth + 1)
+            part = self._union(each, base, depth + 1)
             if part is None or part.keys() - _PLAIN_OBJECT or "additionalProperties" in part:
                 return None
             own, others = merged.get("properties", {}), part.get("properties", {})

@@ -8,7 +8,7 @@ import pytest
 from mcp import types
 
 from perdure.messages import Answered
-from perdure.tools.mcp.elicitation import Asking, Misfit
+from perdure.tools.mcp.elicitation import Elicitation, UnfitAnswer
 
 ACCOUNT = {"type": "string", "title": "Account"}
 LEVEL = {"type": "string", "oneOf": [{"const": "low", "title": "Low"}, {"const": "high", "title": "High"}]}
@@ -27,9 +27,9 @@ def asked(*requests: types.InputRequest, state: str | None = None) -> types.Inpu
 
 def answer(request: types.ElicitRequest, text: str | None) -> tuple[str, Any]:
     """What the server is sent for an answer: the action and the content."""
-    asking = Asking.of(asked(request))
+    asking = Elicitation.of(asked(request))
     assert asking
-    given = Asking.after(Answered(text=text, state=asking.needed("MCP server 'bank'").state)).given["0"]
+    given = Elicitation.after(Answered(text=text, state=asking.as_need("MCP server 'bank'").state)).given["0"]
     return given.action, given.content
 
 
@@ -47,9 +47,9 @@ def answer(request: types.ElicitRequest, text: str | None) -> tuple[str, Any]:
     ],
 )
 def test_an_answer_becomes_what_the_form_wants(fields: Any, choices: list[str], text: str, content: Any) -> None:
-    asking = Asking.of(asked(form(**fields)))
+    asking = Elicitation.of(asked(form(**fields)))
     assert asking
-    needed = asking.needed("MCP server 'bank'")
+    needed = asking.as_need("MCP server 'bank'")
     assert needed.question.startswith("MCP server 'bank' asks: Well?")
     assert (needed.choices, needed.allow_other) == (choices, not choices)
     assert all(name in needed.question for name in fields)
@@ -72,15 +72,15 @@ def test_a_confirmation_is_declined_by_no() -> None:
     ],
 )
 def test_an_answer_that_does_not_fit_says_why(fields: Any, text: str, problem: str) -> None:
-    with pytest.raises(Misfit, match=problem):
+    with pytest.raises(UnfitAnswer, match=problem):
         answer(form(**fields), text)
 
 
 def test_a_url_is_opened_by_a_person() -> None:
     params = types.ElicitRequestURLParams(message="Log in", url="https://bank.example/in", elicitation_id="1")
-    asking = Asking.of(asked(types.ElicitRequest(params=params)))
+    asking = Elicitation.of(asked(types.ElicitRequest(params=params)))
     assert asking
-    needed = asking.needed("MCP server 'bank'")
+    needed = asking.as_need("MCP server 'bank'")
     assert "Open https://bank.example/in and answer 'done'" in needed.question
     assert answer(types.ElicitRequest(params=params), "done") == ("accept", None)
 
@@ -88,5 +88,5 @@ def test_a_url_is_opened_by_a_person() -> None:
 def test_what_is_no_question_to_a_person_is_not_asked() -> None:
     message = types.SamplingMessage(role="user", content=types.TextContent(text="Say hello"))
     sampling = types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[message], max_tokens=9))
-    assert Asking.of(asked(form(), sampling)) is None
-    assert Asking.of(asked(form(), state="x" * 70_000)) is None
+    assert Elicitation.of(asked(form(), sampling)) is None
+    assert Elicitation.of(asked(form(), state="x" * 70_000)) is None
