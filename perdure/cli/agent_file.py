@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from json import JSONDecodeError
 from pathlib import Path
@@ -23,7 +23,7 @@ from ..prompty.load import load
 from ..text import did_you_mean
 from .console import say
 from .problems import Failure, UsageProblem
-from .surroundings import further_checks
+from .surroundings import declarations_by, further_checks
 from .user_code import load_named
 
 if TYPE_CHECKING:  # Only --scripted needs what tests need.
@@ -45,7 +45,7 @@ def load_agent(path: Path, choice: ModelChoice = AS_WRITTEN) -> Agent:
 
 def load_checked(
     path: Path,
-    functions: Collection[str] = (),
+    functions: Mapping[str, Callable[..., Any]] | None = None,
     *,
     choice: ModelChoice = AS_WRITTEN,
     has_model: bool = True,
@@ -58,7 +58,9 @@ def load_checked(
     only errors are said. Raises what `load_agent` does, and `Failure` when the file has an error.
     """
     agent = load_agent(path, choice)
+    functions = functions or {}
     further = further_checks(functions, has_model=has_model, elsewhere=elsewhere)
+    further.append(declarations_by(functions, are_all=False))
     problems = check(path, also=further, choice=choice)
     if not has_model:
         # Its key need not be there, for example.

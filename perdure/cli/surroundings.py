@@ -40,9 +40,11 @@ def further_checks(
     return [*([_model] if has_model else []), tools, *([] if elsewhere else [_deciders]), _delegates, called]
 
 
-def declarations_by(functions: Mapping[str, Callable[..., Any]]) -> FurtherCheck:
-    """Check, for `prompty.check`, that each declared function is there and does not contradict its declaration."""
-    return partial(_declarations, functions=functions)
+def declarations_by(functions: Mapping[str, Callable[..., Any]], *, are_all: bool = True) -> FurtherCheck:
+    """Check, for `prompty.check`, that no function contradicts its declaration, and that each declared one is there if
+    these are all.
+    """
+    return partial(_declarations, functions=functions, are_all=are_all)
 
 
 def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
@@ -150,7 +152,7 @@ def _problems_of(
 
 
 def _declarations(
-    asset: Mapping[str, Any], folder: Path, *, functions: Mapping[str, Callable[..., Any]]
+    asset: Mapping[str, Any], folder: Path, *, functions: Mapping[str, Callable[..., Any]], are_all: bool
 ) -> Iterator[Finding]:
     from ..tools.declaration import contradiction  # with all that a call needs; only functions have signatures
 
@@ -160,7 +162,7 @@ def _declarations(
         except ValidationError:
             continue  # Another check says what is wrong with it.
         function = functions.get(tool.name)
-        if function is None and tool.kind == "function":
+        if function is None and tool.kind == "function" and are_all:
             there = ", ".join(functions) or "none"
             yield Finding(
                 (*place, "name"), f"no function is named {tool.name!r}. Expected one in --tools; there: {there}"

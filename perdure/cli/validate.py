@@ -16,6 +16,7 @@ from ..errors import LoadError
 from ..model_choice import model_choice
 from ..prompty.check.check import Problem, check
 from ..prompty.load import lock_beside
+from ..providers.sdks import missing_key
 from ..settings.agent_file import options_for
 from . import shared_options as options
 from .agent_file import load_agent, require_file, tell
@@ -63,6 +64,9 @@ def validate(
     if as_json:
         answer({"problems": [_as_dict(problem) for problem in problems], "request": request, "tools": specs})
     else:
+        asked = None if has_error else load_agent(agent_file, choice).model
+        if asked and (missing := missing_key(asked)):
+            say(missing)
         _print(agent_file, problems, request, specs)
         if not has_error and (suggested := _suggested_budget(load_agent(agent_file, choice))):
             say(suggested)

@@ -28,7 +28,7 @@ from ..redaction import redactor
 from ..schema import LENIENT, object_schema
 from ..settings.agent_file import options_for
 from ..settings.delegates import as_started
-from ..text import valid_json
+from ..text import did_you_mean, valid_json
 from ..tools.binding import bound_inputs
 from ..tools.files import record_tools
 
@@ -81,8 +81,13 @@ def new_run(
 def require_kinds(agent: Agent, inputs: Mapping[str, Any]) -> None:
     """Raises RenderError for a value that is not of its input's declared kind, or not one of its `enumValues`.
 
-    Null is as good as no value where none is required. Inputs that are not declared pass.
+    Null is as good as no value where none is required. Inputs that are not declared pass, but for one that looks like
+    the name of one that is, and that is not given.
     """
+    absent = [each.name for each in agent.inputs or () if each.name not in inputs]
+    for name in inputs.keys() - {each.name for each in agent.inputs or ()}:
+        if hint := did_you_mean(name, absent):
+            raise RenderError(f"the agent has no input {name!r}{hint}")
     for declared in agent.inputs or ():
         value = inputs.get(declared.name)
         if value is None and not (declared.required and declared.name in inputs):

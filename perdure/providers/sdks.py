@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..agents import Model
 from ..worker_limits import is_listed, server_in
 
 
@@ -115,6 +116,16 @@ def anthropic_sdk(key: str) -> SdkNames:
 def keys_for(provider: str) -> tuple[AmbientKey, ...]:
     """Keys of the environment that are for a provider, by its key; none for one that perdure does not know."""
     return openai_sdk(provider).keys + anthropic_sdk(provider).keys
+
+
+def missing_key(model: Model) -> str:
+    """Return what to say where this process has no key for the provider's own server; "" if it has, or needs none."""
+    provider, connection = model.provider_key, model.connection
+    sdk = anthropic_sdk(provider) if provider == "anthropic" else openai_sdk(provider)
+    is_elsewhere = connection and (connection.endpoint or connection.api_key or connection.kind != "key")
+    if is_elsewhere or sdk.is_azure or not sdk.keys or os.environ.get(sdk.endpoint_variable) or sdk.ambient_key(None):
+        return ""
+    return f"{sdk.keys[0].variable} is not set here: a worker needs it for {provider}"
 
 
 def _of_others(sdk: SdkNames) -> SdkNames:

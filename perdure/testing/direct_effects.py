@@ -198,13 +198,13 @@ class DirectEffects(Effects):
         except Exception:
             logger.exception(_ON_EVENT_FAILED, type)
 
-    async def told(self) -> None:
+    async def catch_up(self) -> None:
         """When this returns, an async `on_event` has got all events."""
         if self._telling is not None:
             await asyncio.wait([self._telling])
 
     async def checkpoint(self, state: LoopState) -> None:
-        await self.told()
+        await self.catch_up()
         if self.on_checkpoint:
             self.on_checkpoint(state)
         await asyncio.sleep(0)  # Others get their turn, even when neither model nor tools ever wait.
@@ -246,7 +246,7 @@ class DirectEffects(Effects):
             raise ModelError(text, kind="configuration", provider=PROVIDER) from error
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
-        await self.told()
+        await self.catch_up()
         execution = self.toolbox.execute(
             self.agent,
             request.name,
@@ -344,7 +344,7 @@ class DirectEffects(Effects):
 
     async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
         """Return the effect's result; gives it up with `Cancelled` when the run is cancelled first."""
-        await self.told()
+        await self.catch_up()
         if not self.waits.cancelled:
             return await self.waits.until(effect)
         if inspect.iscoroutine(effect):

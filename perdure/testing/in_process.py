@@ -142,7 +142,7 @@ class InProcessRun(Generic[T]):
         try:
             return await self._run()
         finally:
-            await self.effects.told()
+            await self.effects.catch_up()
             await self.effects.toolbox.close()
 
     async def _run(self) -> RunResult[T]:

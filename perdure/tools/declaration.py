@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
@@ -156,7 +156,7 @@ def written_declaration(name: str, function: Function, description: str | None =
     return FunctionTool(name=name, description=description or said.summary, parameters=parameters)
 
 
-def completed_declaration(tool: Tool, function: Function, *, without: Container[str] = ()) -> Tool:
+def completed_declaration(tool: Tool, function: Function, *, without: Collection[str] = ()) -> Tool:
     """Return the declaration, with the function's own description and parameters where it has none itself.
 
     Parameters of the function that are in `without` are none of the model's. It is the same object if nothing was
@@ -167,7 +167,8 @@ def completed_declaration(tool: Tool, function: Function, *, without: Container[
         if has_parameters(tool):
             return tool
         tool = FunctionTool(name=tool.name, description=tool.description, bindings=tool.bindings, perdure=tool.perdure)
-    written = declaration_of(function, without)
+    unwritable = (name for name, each in signature_of(function).parameters.items() if not each.has_json_form)
+    written = declaration_of(function, {*without, *unwritable})
     fields = ("description", "parameters")
     missing = {field: getattr(written, field) for field in fields if getattr(tool, field) is None}
     found = {field: value for field, value in missing.items() if value}
@@ -179,7 +180,7 @@ def has_parameters(tool: Tool) -> bool:
     return getattr(tool, "parameters", None) is not None
 
 
-def contradiction(tool: Tool, function: Function, *, without: Container[str] = ()) -> str | None:
+def contradiction(tool: Tool, function: Function, *, without: Collection[str] = ()) -> str | None:
     """Return how a declaration and its function contradict each other, with both; None if they do not, or can't be
     compared.
 
@@ -187,8 +188,10 @@ def contradiction(tool: Tool, function: Function, *, without: Container[str] = (
     """
     if not isinstance(tool, FunctionTool):
         return None
-    written = declaration_of(function, without)
+    unwritable = _unwritable(tool, function, without)
+    written = declaration_of(function, {*without, *unwritable})
     problems = list(_problems(tool, written.parameters or [], takes_anything=signature_of(function).takes_anything))
+    problems += unwritable.values()
     if not problems:
         return None
     declared = "no parameters of its own" if tool.parameters is None else declaration_line(tool.name, tool.parameters)
@@ -201,13 +204,33 @@ def contradiction(tool: Tool, function: Function, *, without: Container[str] = (
     )
 
 
+def _unwritable(tool: FunctionTool, function: Function, without: Collection[str]) -> dict[str, str]:
+    """Return the parameters that nobody gives, as no model can write their values; each with a sentence about it."""
+    given = {*without, *(prop.name for prop in tool.parameters or ()), *(tool.bindings or ())}
+    return {
+        name: _why_unwritable(name, parameter.annotation, place_of(function))
+        for name, parameter in signature_of(function).parameters.items()
+        if not (parameter.has_json_form or name in given or parameter.default is not MISSING)
+    }
+
+
+def _why_unwritable(name: str, annotation: Any, place: str) -> str:
+    if isinstance(annotation, str):
+        return f"the annotation {annotation!r} of '{name}' names nothing in {place}"
+    type = getattr(annotation, "__name__", None) or str(annotation)
+    return (
+        f"'{name}' is a {type}, which has no JSON form that a model could write: give the worker "
+        f"resources={{{type}: …}}, or use a pydantic model or a dataclass"
+    )
+
+
 def agent_with_tools(agent: Agent, names: Iterable[str]) -> Agent:
     """Return the agent, with a function tool for each name that it does not declare yet (§9.2)."""
     added = [FunctionTool(name=name) for name in names if agent.tool(name) is None]
     return agent.model_copy(update={"tools": [*(agent.tools or []), *added]}) if added else agent
 
 
-def declaration_of(function: Function, without: Container[str] = ()) -> FunctionTool:
+def declaration_of(function: Function, without: Collection[str] = ()) -> FunctionTool:
     """Declaration that the function itself makes; parameters that are in `without` are none of the model's."""
     declared = getattr(function, "__tool__", None)
     if not isinstance(declared, FunctionTool):

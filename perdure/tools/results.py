@@ -99,6 +99,11 @@ def _text(value: Any) -> str:
     if isinstance(value, _JSON) or (is_dataclass(value) and not isinstance(value, type)):
         plain = to_jsonable_python(value, bytes_mode="base64", fallback=str)
         return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    kind: Any = type(value)
+    if (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
+        raise TypeError(
+            f"it was executed, and returned an object of the class {kind.__name__}, which has no JSON form or text"
+        )
     return str(value)
 
 

@@ -49,6 +49,11 @@ class FunctionParameter:
     default: Any = MISSING
     """`MISSING` for a required parameter."""
 
+    @property
+    def has_json_form(self) -> bool:
+        """Return whether a model can write it: not a value of a class that pydantic can't read, nor of no type."""
+        return self.adapter is not None or self.annotation in (MISSING, Any)
+
     @cached_property
     def members(self) -> frozenset[str] | None:
         """Names that objects in its values may have: pydantic would drop others without a word. None where some object

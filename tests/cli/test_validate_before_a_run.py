@@ -133,6 +133,15 @@ def write(content: str | bytes) -> None:
     Path("a.prompty").write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+def test_a_run_refuses_a_function_that_can_not_be_called(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("tools.py").write_text("class Db: ...\ndef look(db: Db) -> str: ...\n")
+    write(tool("{name: look, kind: function}"))
+    assert run(["run", "a.prompty", "--tools", "tools.py:look"]) == 1
+    told = capsys.readouterr().err
+    assert "'db' is a Db, which has no JSON form that a model could write: give the worker resources={Db: …}" in told
+    assert not Path("home").exists(), "something was started"
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_validate_and_run_refuse(case: str, capsys: pytest.CaptureFixture[str]) -> None:
     content, text = REFUSED[case]

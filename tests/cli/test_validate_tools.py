@@ -85,9 +85,13 @@ def test_with_strict_a_warning_is_an_error(folder: Path) -> None:
     assert "agent.prompty:2: error: descripton: unknown property" in strict.stderr
 
 
-def test_a_right_file_is_right_with_strict_too(folder: Path) -> None:
+def test_a_right_file_is_right_with_strict_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-opens-nothing")
     code, _, stderr = validate(folder, "", "--strict", "--tools", "tools.py")
     assert (code, stderr) == (0, "agent.prompty: no problems found\n")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    code, _, stderr = validate(folder, "", "--strict", "--tools", "tools.py")
+    assert (code, stderr.splitlines()[0]) == (0, "OPENAI_API_KEY is not set here: a worker needs it for openai")
 
 
 def test_a_spoiled_lock_is_an_error(folder: Path) -> None:

@@ -140,6 +140,13 @@ def test_a_number_that_is_not_finite(number: float) -> None:
             require_kinds(agent, given)
 
 
+def test_a_misspelt_input_is_named() -> None:
+    agent = Agent.model_validate({"name": "a", "inputs": [{"name": "city"}, {"name": "citizen"}]})
+    with pytest.raises(RenderError, match=r"the agent has no input 'citi' \(did you mean 'city'\?\)"):
+        require_kinds(agent, {"citi": "Rome", "citizen": "Ann"})
+    require_kinds(agent, {"city": "Rome", "citizen": "Ann", "citi": 1, "tenant": "t"})
+
+
 @pytest.mark.parametrize("odd", ["a\0b", "a\ud800b", "x" * 5000], ids=["nul", "half", "long"])
 async def test_ids_that_no_server_takes_are_refused_at_once(scripted: Scripted, serve_agents: Serve, odd: str) -> None:
     """Temporal's client asks for an id that a database refuses again and again, for ten seconds."""

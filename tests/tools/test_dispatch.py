@@ -112,6 +112,47 @@ async def test_an_approval_may_take_its_arguments_by_place() -> None:
     assert verdict.ask == "{'n': 1} in t"
 
 
+async def test_an_object_without_a_text_is_no_result() -> None:
+    result = await run(object)
+    assert result.status == "error"
+    assert "it was executed, and returned an object of the class object, which has no JSON form" in result.text
+
+
+class Session:
+    """What has no JSON form."""
+
+
+def of_a_class(n: int, session: Session) -> int:
+    return n
+
+
+def of_nothing(n: int, typo: Sesion) -> int:  # type: ignore[name-defined]  # noqa: F821
+    return n
+
+
+def of_either(n: int, session: Session | None = None, typo: Sesion = 1) -> int:  # type: ignore[name-defined]  # noqa: F821
+    return n
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (of_a_class, "'session' is a Session, which has no JSON form that a model could write: give the worker"),
+        (of_nothing, "the annotation 'Sesion' of 'typo' names nothing in tests.tools.test_dispatch"),
+        (of_either, ""),
+    ],
+)
+async def test_what_no_model_can_write_is_said_before_the_first_call(
+    function: Callable[..., Any], problem: str
+) -> None:
+    inventory = await ToolBox({"t": function}).inventory(Asking(AGENT, {}))
+    assert [each for each in inventory.problems if problem in each] == inventory.problems
+    assert bool(inventory.problems) == bool(problem)
+    assert [prop.name for prop in getattr(inventory.offered[0], "parameters", [])] == ["n"]
+    shared = ToolBox({"t": of_a_class}, resources={Session: Session})
+    assert not (await shared.inventory(Asking(AGENT, {}))).problems
+
+
 async def test_ten_blocking_tools_run_at_once() -> None:
     started = time.perf_counter()
     results = await asyncio.gather(*(run(lambda: time.sleep(0.2)) for _ in range(10)))
