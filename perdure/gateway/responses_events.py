@@ -23,8 +23,6 @@ class _Call:
     arguments: str
     approval: str | None = None
     """The id of the item that asks for it to be approved."""
-    index: int | None = None
-    """Of its item, while the client has that as one under way."""
     is_faulty: bool = False
 
 
@@ -118,7 +116,7 @@ class ResponseEvents:
                 yield from self._settle(_answer_in(event.data["messages"]))
             case "tool_call_start":
                 yield from self._settle(None)
-                yield from self._begin_call(self._note_call(event))
+                self._note_call(event)
             case "error" if (event.iteration, event.call_id) in self._calls:
                 self._calls[event.iteration, event.call_id].is_faulty = True
             case "permission_requested":
@@ -178,10 +176,9 @@ class ResponseEvents:
         yield self._next("response.output_text.delta", delta=text, logprobs=[], **place)
         yield from self._finish_text(id, index, text)
 
-    def _note_call(self, event: RunEvent) -> _Call:
+    def _note_call(self, event: RunEvent) -> None:
         call = _Call(f"mcp_{self._mark}_{event.seq}", event.data["name"], event.data["arguments"])
         self._calls[event.iteration, event.call_id] = call
-        return call
 
     def _note_request(self, event: RunEvent) -> AskedCall:
         self.requests += 1
@@ -195,12 +192,6 @@ class ResponseEvents:
         call = self._calls.get((event.iteration, event.call_id))
         if call is not None and event.data["arguments"] is not None:
             call.arguments = json.dumps(event.data["arguments"], ensure_ascii=False)
-
-    def _begin_call(self, call: _Call) -> Iterator[Frame]:
-        call.index = self._next_index()
-        place = {"output_index": call.index}
-        yield self._next("response.output_item.added", item=self._item_of(call, "in_progress"), **place)
-        yield self._next("response.mcp_call.in_progress", item_id=call.item, **place)
 
     def _item_of(self, call: _Call, status: str, result: str | None = None) -> dict[str, Any]:
         """Return the item of a call that the agent makes itself: no client is to execute it."""
@@ -221,14 +212,16 @@ class ResponseEvents:
         call = self._calls.pop((event.iteration, event.call_id), None)
         if call is None:
             return
-        if call.index is None:
-            yield from self._begin_call(call)
-        place = {"item_id": call.item, "output_index": call.index}
+        # Not before: one that waits for a person would have to end with the response, as if it had a result.
+        index = self._next_index()
+        place = {"item_id": call.item, "output_index": index}
+        yield self._next("response.output_item.added", output_index=index, item=self._item_of(call, "in_progress"))
+        yield self._next("response.mcp_call.in_progress", **place)
         yield self._next("response.mcp_call_arguments.done", arguments=call.arguments, **place)
         is_denied = event.data.get("isDenied") or event.data.get("isCancelled")
         status = "failed" if call.is_faulty or is_denied else "completed"
         yield self._next(f"response.mcp_call.{status}", **place)
-        yield self._add(call.index or 0, self._item_of(call, status, event.data["result"]))
+        yield self._add(index, self._item_of(call, status, event.data["result"]))
 
     def _ask(self, event: RunEvent) -> Iterator[Frame]:
         """Ask for a person's decision; in the foreground this is the end of the response."""
@@ -267,9 +260,6 @@ class ResponseEvents:
         yield from self._close(event, {"done": "completed"}.get(event.type, event.type))
 
     def _close(self, event: RunEvent, status: str) -> Iterator[Frame]:
-        for call in self._calls.values():
-            if call.index is not None:
-                yield self._add(call.index, self._item_of(call, "incomplete"))
         self.body |= {"status": status, "completed_at": int(event.time) or None, "usage": usage_body(self._usage)}
         self.is_over = True
         if status == "completed" and (why := event.data.get("cutShort")):

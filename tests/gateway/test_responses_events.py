@@ -109,12 +109,15 @@ def test_what_a_guardrail_has_rewritten_is_the_only_answer() -> None:
 def test_text_that_precedes_a_call_is_closed() -> None:
     start, token, complete, _, _ = recorded()
     called = event(4, "tool_call_start", name="f", arguments="{}")
+    ended = event(5, "tool_result", name="f", result="x")
     position = str(live(Cursor(), 1, ANSWER)[0].position)
     given = frames(events_of(), [start, token.model_copy(update={"position": position}), complete, called])
     assert texts(given) == {}
-    assert given[-1]["type"] == "response.mcp_call.in_progress"
-    given = frames(events_of(held_back=None), [start, complete, called])
-    assert [each["type"] for each in given] == ["response.output_item.added", "response.mcp_call.in_progress"]
+    assert [each["item"]["type"] for each in given if "item" in each] == ["message", "message"]
+    assert frames(events_of(held_back=None), [start, complete, called]) == [], "it may wait for a person"
+    given = frames(events_of(held_back=None), [start, complete, called, ended])
+    types = ["output_item.added", "mcp_call.in_progress", "mcp_call_arguments.done", "mcp_call.completed"]
+    assert [each["type"] for each in given] == [f"response.{each}" for each in (*types, "output_item.done")]
 
 
 def test_a_run_that_ends_in_a_text_closes_it_and_fails_once() -> None:
