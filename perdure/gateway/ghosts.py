@@ -48,6 +48,15 @@ def task_of(headers: Mapping[str, str], messages: int, text: str) -> str | None:
     return _named_by(_PLAIN, lines[:1])
 
 
+def without_files(text: str) -> str:
+    """Return what a user has written: Open WebUI puts what it has found in files before a turn's last message, and
+    leaves it out when the message comes again in the history.
+    """
+    if not text.startswith(_OPEN_WEBUI) or not any(line.startswith(_IS_REAL) for line in text[:4000].splitlines()[:3]):
+        return text
+    return text.rpartition("</context>")[2].strip()
+
+
 def _named_by(marks: Mapping[str, str], lines: Sequence[str]) -> str | None:
     """Return the name of the first mark with which one of the lines begins."""
     return next((name for line in lines for begin, name in marks.items() if line.startswith(begin)), None)

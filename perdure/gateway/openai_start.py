@@ -17,6 +17,7 @@ from ..options import RunOptions
 from .attempts import Attempt
 from .ending import GatewayEnds
 from .gateway import Gateway, OfferedAgent, digest_of
+from .ghosts import without_files
 from .identity import Identity
 from .problems import run_headers
 
@@ -130,7 +131,7 @@ class AgentRequest:
         None where what was said before is not what the session knows: it was edited, or another answer is wanted.
         """
         session = await self.gateway.session(self.identity, id, self.offer)
-        said = [each.text for each in users]
+        said = [without_files(each.text) for each in users]
         known = await _said_in(session)
         if known not in (said[:-1], said):
             return None
@@ -152,4 +153,4 @@ async def _said_in(session: Session) -> list[str]:
         messages = await session.messages()
     except RunNotFound:
         return []
-    return [each.text for each in messages if each.role == "user"]
+    return [without_files(each.text) for each in messages if each.role == "user"]

@@ -65,6 +65,28 @@ async def test_a_recorded_chat(name: str, scripted: Scripted, serve_agents: Serv
         assert not left
 
 
+async def test_a_turn_with_a_file_is_a_turn_and_so_are_those_after_it(scripted: Scripted, serve_agents: Serve) -> None:
+    model = scripted([says("Three."), says("Stone."), says("1889."), says("Who knows?")])
+    async with (
+        serve_agents(scripted_agent(model)) as served,
+        httpx2.AsyncClient(base_url=served.url, timeout=60) as http,
+    ):
+        with_file = recorded("open_webui", served.gateway.task_queue)[-1]
+        file, _, first = with_file["body"]["messages"][0]["content"].rpartition("\n")
+        said, runs = list[dict[str, str]](), []
+        for asked, answer in ((first, "Three."), ("Of what?", "Stone."), ("Since when?", "1889.")):
+            # The history has what the person wrote; only the last message has what was found in the file.
+            said.append({"role": "user", "content": asked})
+            sent = [*said[:-1], {"role": "user", "content": f"{file}\n{asked}"}]
+            body = {"model": "tested", "stream": False, "messages": sent}
+            headers = {"X-OpenWebUI-Chat-Id": f"{served.gateway.task_queue}-f"}
+            answered = await http.post("/v1/chat/completions", json=body, headers=headers)
+            assert text_of(answered) == answer
+            runs.append(answered.headers["x-perdure-run"])
+            said.append({"role": "assistant", "content": answer})
+        assert runs == [f"{served.gateway.task_queue}-f/{number}" for number in (1, 2, 3)]
+
+
 async def test_a_chat_that_is_stopped_goes_on_and_is_joined(scripted: Scripted, serve_agents: Serve) -> None:
     words = " ".join(f"word{number}" for number in range(30))
     model = scripted([says(words, chunk_delay=0.03), says("Later.")])
