@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,14 +27,18 @@ from a2a.types import (
     TaskState,
 )
 from a2a.utils.errors import A2AError, ContentTypeNotSupportedError
+from temporalio.client import Client as TemporalClient
 
+from perdure.errors import RunCancelled
 from perdure.gateway.identity import TokenFile
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 
 from ..support import needs
 from ..support.agents import scripted_agent
 from ..support.gates import GatedReplies
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 from .conftest import Serve, Served
 from .test_own import PAY, TEXT, pay
 
@@ -79,6 +84,44 @@ async def test_a_message_is_a_task_whose_text_is_streamed(scripted: Scripted, se
             with pytest.raises(A2AError, match="There is no run"):
                 await client.get_task(GetTaskRequest(id="none"))
     assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("ends", ["approved", "cancelled"])
+async def test_perdure_asks_an_agent_of_perdures(
+    scripted: Scripted, serve_agents: Serve, stage: Stage, ends: str
+) -> None:
+    """The task has the id of a session's run, `SESSION/1`."""
+
+    def caller(request: ScriptedRequest) -> ScriptedReply:
+        told = [message.text for message in request.messages if message.role == "tool"]
+        if not told or "Paid." in told[-1]:
+            return says("All is paid.") if told else asks(call("other", message="Pay 3 euros"))
+        ids = dict(re.findall(r'(\w+_id) "([^"]+)"', told[-1]))
+        assert ids["task_id"] == f"{ids['context_id']}/1"
+        return asks(call("other", "2", message="approve", **ids))
+
+    gate = GatedReplies(asks(call("pay", euros=3)), says("Paid."))
+    inner = scripted_agent(scripted(gate), [PAY])
+    async with serve_agents(inner, tools={"pay": pay}) as served:
+        connection = {"kind": "anonymous", "endpoint": f"{served.url}/a2a/tested"}
+        other = {"name": "other", "kind": "a2a", "connection": connection}
+        run = await stage.start(scripted_agent(scripted(caller), [other]))
+        if ends == "approved":
+            gate.open.set()
+            assert (await run.result()).output == "All is paid."
+            return
+        await gate.wait_until_reached()
+        await run.cancel()
+        with pytest.raises(RunCancelled):
+            await run.result()
+        query = (
+            f"TaskQueue = '{stage.task_queue}' AND WorkflowType = 'perdure.AgentRun' AND ExecutionStatus = 'Canceled'"
+        )
+        await wait_for(lambda: ids_of(stage.client, query, but=run.id))
+
+
+async def ids_of(client: TemporalClient, query: str, *, but: str) -> list[str]:
+    return [run.id async for run in client.list_workflows(query) if run.id != but]
 
 
 async def test_a_card_is_for_clients_of_both_versions(

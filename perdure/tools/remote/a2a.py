@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
 from a2a.types import (
+    AgentCard,
     CancelTaskRequest,
     GetTaskRequest,
     ListTasksRequest,
@@ -26,7 +27,7 @@ from a2a.utils.errors import MethodNotFoundError, TaskNotCancelableError, Unsupp
 from ...messages import ToolResult
 from ...redaction import get_logger
 from ..kind import KindCall
-from .a2a_card import BINDINGS, card_of
+from .a2a_card import BINDINGS, HTTP_JSON, card_of
 from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, AgentError, AgentLost, fault_of, http_client
 from .a2a_results import add_artifact, has_failed, is_at_rest, result_of, result_of_message, state_name
 from .settings import RemoteSettings, remote_settings
@@ -37,8 +38,10 @@ MAX_ID = 256
 class TaskNews:
     """The task as it stands, or the message that is the whole answer. Heartbeats report what is new of the task."""
 
-    def __init__(self, heartbeat: Callable[..., None]) -> None:
+    def __init__(self, heartbeat: Callable[..., None], *, is_in_path: bool = False) -> None:
+        """`is_in_path`: whether the task's id becomes a part of the addresses by which it is asked for."""
         self._heartbeat = heartbeat
+        self._not_in_ids = set("/?#") if is_in_path else set()
         self.task: Task | None = None
         self.message: Message | None = None
         self.beat: dict[str, str] = {}
@@ -78,7 +81,7 @@ class TaskNews:
         return self.task
 
     def _beat(self, task: Task) -> None:
-        if not task.id or len(task.id) > MAX_ID or set(task.id) & set("/?#"):
+        if not task.id or len(task.id) > MAX_ID or self._not_in_ids & set(task.id):
             self.task = None
             raise ValueError(f"a task with the id {task.id[:80]!r}, which can't be asked for")
         beat = {"state": state_name(task), "taskId": task.id, "contextId": task.context_id[:MAX_ID]}
@@ -99,14 +102,15 @@ _log = get_logger("perdure.tools")
 
 
 class RemoteCall:
-    """One call, from its message to the result. `streams` says whether the agent's card offers streams."""
+    """One call, from its message to the result; the agent's card says whether there are streams."""
 
-    def __init__(self, client: Client, settings: RemoteSettings, call: KindCall, *, streams: bool) -> None:
+    def __init__(self, client: Client, settings: RemoteSettings, call: KindCall, card: AgentCard) -> None:
         self._client = client
         self._settings = settings
         self._call = call
-        self._streams = streams
-        self._news = TaskNews(call.context.heartbeat)
+        self._streams = card.capabilities.streaming
+        is_in_path = any(each.protocol_binding == HTTP_JSON for each in card.supported_interfaces)
+        self._news = TaskNews(call.context.heartbeat, is_in_path=is_in_path)
         self._message_id = call.context.idempotency_key
         self._wait = FIRST_WAIT
 
@@ -229,23 +233,24 @@ class RemoteCall:
 
     async def _listen(self) -> None:
         assert self._task is not None
+        id = self._task.id
         try:
-            await self._read(self._client.subscribe(SubscribeToTaskRequest(id=self._task.id)))
+            await self._read(self._client.subscribe(SubscribeToTaskRequest(id=id)))
         except MethodNotFoundError:
             self._streams = False
         except UnsupportedOperationError as error:
-            _log.debug("no stream of task %s: %s", self._task.id, error)  # it has ended
+            _log.debug("no stream of task %s: %s", id, error)  # it has ended
         except FAULTS as error:
-            _log.debug("a stream of task %s broke: %s", self._task.id, error)
+            _log.debug("a stream of task %s broke: %s", id, error)
 
     async def _look(self) -> None:
         """Ask for the task, again and again while that fails for a reason that may pass."""
         assert self._task is not None
-        failing_since = time.monotonic()
+        id, failing_since = self._task.id, time.monotonic()
         wait = FIRST_WAIT
         while True:
             try:
-                request = GetTaskRequest(id=self._task.id, history_length=LAST_WORDS)
+                request = GetTaskRequest(id=id, history_length=LAST_WORDS)
                 task = await self._client.get_task(request, context=_SOON)
                 self._news.take(StreamResponse(task=task))
                 return
@@ -253,7 +258,7 @@ class RemoteCall:
                 fault = fault_of(error)
                 left = self._settings.options.reconnect_timeout - (time.monotonic() - failing_since)
                 if not fault.passing or left <= 0:
-                    raise self._loss(f"its task {self._task.id} can't be followed any more: {fault.text}") from error
+                    raise self._loss(f"its task {id} can't be followed any more: {fault.text}") from error
             await asyncio.sleep(min(wait, left))
             wait = min(wait * GROWTH, LONGEST_WAIT)
 
@@ -293,4 +298,4 @@ async def remote_call(call: KindCall) -> AsyncIterator[RemoteCall]:
     card = card_of(call.details)
     async with http_client(settings, settings.credentials(call.details.get("auth") or {})) as http:
         config = ClientConfig(httpx_client=http, polling=True, supported_protocol_bindings=list(BINDINGS))
-        yield RemoteCall(ClientFactory(config).create(card), settings, call, streams=card.capabilities.streaming)
+        yield RemoteCall(ClientFactory(config).create(card), settings, call, card)

@@ -21,7 +21,8 @@ from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, fault_of, http_client, r
 from .card import description_of, form_of
 from .settings import CARD_PATHS, WELL_KNOWN, RemoteSettings
 
-BINDINGS = (TransportProtocol.JSONRPC.value, TransportProtocol.HTTP_JSON.value)
+HTTP_JSON = TransportProtocol.HTTP_JSON.value
+BINDINGS = (TransportProtocol.JSONRPC.value, HTTP_JSON)
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _VERSION = re.compile(r"(?:(?:0\.3|[1-9]\d{0,3}\.\d{1,4})(?:\.\d{1,4})?)?")
 """Those that the official client speaks, and none: some cards leave it out."""
