@@ -29,11 +29,12 @@ PROGRESS_SECONDS = 1.0
 
 
 class Progress:
-    """Shows one event after another; streamed_text text continues its line until another event ends it."""
+    """Shows one event after another; streamed text continues its line until an event of another type ends it."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._mid_line = False
+        self._mid_line = ""
+        """The type of the events whose text has begun a line; "" for none."""
         self._told: dict[str | None, float] = {}
         self._failure: str | None = None
         self.shown = 0
@@ -47,8 +48,10 @@ class Progress:
         if event.run_id and event.type not in _SHOWN_OF_CALLED:
             return
         if event.type in ("token", "thinking"):
+            if self._mid_line != event.type:
+                self.end_line()
             say(str(event.data.get("token", "")), "faint", end="")
-            self._mid_line = True
+            self._mid_line = event.type
         elif event.type == "tool_progress":
             self._show_progress(event)
         elif event.type == "tool_result" and self._failure and event.data.get("result") == self._failure:
@@ -85,7 +88,7 @@ class Progress:
         """End the line of streamed_text text, if one has begun."""
         if self._mid_line:
             say("")
-            self._mid_line = False
+            self._mid_line = ""
 
 
 def held_lines(event: RunEvent, run_id: str) -> tuple[str, str]:

@@ -55,7 +55,12 @@ OtherModel = Annotated[
     typer.Option("--model", metavar="ID", help="Another model: its id, or PROVIDER/ID for another provider."),
 ]
 Provider = Annotated[
-    str | None, typer.Option("--provider", metavar="NAME", help="Another provider: anthropic, azure, foundry, openai.")
+    str | None,
+    typer.Option(
+        "--provider",
+        metavar="NAME",
+        help="Another provider: anthropic, azure, foundry, openai; without the connection, and key, of the file.",
+    ),
 ]
 Endpoint = Annotated[
     str | None, typer.Option("--endpoint", metavar="URL", help="Another address of the model; OpenAI's form: with /v1.")

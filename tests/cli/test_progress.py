@@ -35,6 +35,28 @@ def test_what_it_says() -> None:
     assert describe_progress(told(1999).data) == "work: 1,999/2,000 step by step"
 
 
+def test_thoughts_and_text_have_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress("r")
+    said = [("thinking", "Hm"), ("thinking", "."), ("token", "It "), ("token", "is.")]
+    for seq, (type, text) in enumerate(said):
+        progress.show(RunEvent(seq=seq, type=type, iteration=1, data={"token": text}))  # type: ignore[arg-type]
+    progress.end_line()
+    assert capsys.readouterr().err == "Hm.\nIt is.\n"
+
+
+def test_a_status_and_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress("r")
+    for seq, message in enumerate(["Waiting 2 s...", "The conversation is cut to 300 characters"]):
+        data = {"message": message, "reason": "Too much\nof it"}
+        progress.show(RunEvent(seq=seq, type="status", iteration=1, data=data))
+    said = capsys.readouterr().err.split("\n")
+    assert said == [
+        "  Waiting 2 s... Too much of it",
+        "  The conversation is cut to 300 characters: Too much of it",
+        "",
+    ]
+
+
 def test_a_step(capsys: pytest.CaptureFixture[str]) -> None:
     data = {"type": "progress", "step": 2, "max_steps": 5, "action": "delegate", "target": "researcher"}
     Progress("r").show(RunEvent(seq=1, type="progress", iteration=2, data=data, call_id="c1"))
