@@ -54,7 +54,7 @@ class _Cuts:
         self._open: set[asyncio.Timeout] = set()
 
     @asynccontextmanager
-    async def cutting(self) -> AsyncIterator[None]:
+    async def limit(self) -> AsyncIterator[None]:
         """Run a block until it is cut. Raises `GatewayEnds` then."""
         if self._is_cut:
             raise GatewayEnds
@@ -78,7 +78,7 @@ class _Cuts:
 
     async def _next(self, events: AsyncGenerator[T, None]) -> list[T]:
         """Return the next event; [] after the last."""
-        async with self.cutting():
+        async with self.limit():
             try:
                 return [await anext(events)]
             except StopAsyncIteration:

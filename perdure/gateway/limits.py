@@ -77,7 +77,7 @@ class RequestLimiter:
             client = _Client(scope)
             with self._meters.request(protocol, request), self._place(client):
                 try:
-                    async with self._ending.requests.cutting():
+                    async with self._ending.requests.limit():
                         self._admit(scope, client)
                         await app(scope, request.receive, request.send)
                 except HttpProblem as problem:

@@ -167,7 +167,7 @@ class _AgentServer:
         """Return the run's result, or after so many seconds how to get it; progress is reported meanwhile."""
         telling = asyncio.create_task(self._report(ctx, found))
         try:
-            async with self._gateway.ending.waits.cutting(), asyncio.timeout(seconds):
+            async with self._gateway.ending.waits.limit(), asyncio.timeout(seconds):
                 return await _result_of(found)
         except (TimeoutError, GatewayEnds):
             status = await found.handle.status()

@@ -92,7 +92,7 @@ async def _frames(
 
 async def _events(gateway: Gateway, identity: Identity, run: RunHandle) -> AsyncGenerator[OctopusEvent, None]:
     """Yield the events of a turn that may not have begun yet. Raises after the last what the run raises."""
-    async with gateway.ending.waits.cutting():
+    async with gateway.ending.waits.limit():
         agent = await run.agent_name()  # waits until the run has begun
     read = gateway.stream(await gateway.run(identity, run.id))
     held_back = PREAMBLE_CHARS if gateway.stream_after is None else gateway.stream_after

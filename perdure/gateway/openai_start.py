@@ -114,7 +114,7 @@ class AgentRequest:
         Raises `GatewayEnds` when this process ends: without a key, no other one would know a retry for what it is.
         """
         try:
-            async with self.gateway.ending.waits.cutting():
+            async with self.gateway.ending.waits.limit():
                 return await (self.attempt.whole(answer) if self.attempt else answer)
         except GatewayEnds as ends:
             if self.attempt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from google.protobuf.message import Message
@@ -109,13 +109,20 @@ async def _replay(
     replayer = Replayer(
         workflows=[AgentRun],
         interceptors=[begun, asked],
-        data_converter=converter,
+        data_converter=_that_stores_nothing(converter),
         namespace=namespace,
         build_id=__version__,  # Without one, the SDK reads the code of every module that was imported.
         unsandboxed_workflow_runner=OwnWorkflowRunner(),
     )
     result = await replayer.replay_workflow(WorkflowHistory(workflow_id, events), raise_on_replay_failure=False)
     return result, begun, asked
+
+
+def _that_stores_nothing(converter: DataConverter) -> DataConverter:
+    """Return the converter for a reader: what a replay would do again is not stored again, wherever there is room."""
+    if (storage := converter.external_storage) is None:
+        return converter
+    return replace(converter, external_storage=replace(storage, driver_selector=lambda context, payload: None))
 
 
 class _RunKeeper(RunObserver[AgentRun]):

@@ -13,6 +13,7 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from ..errors import ConfigurationError, ModelError, ModelErrorKind
 from ..messages import ToolResult
 from ..options import OWN_CADENCE
+from ..payloads.storage.files import NOT_STORED
 from ..protocol.activities import (
     CONFIGURATION_ERROR,
     INTERNAL_ERROR,
@@ -151,6 +152,8 @@ def model_error(error: ActivityError) -> ModelError | None:
         return known
     if isinstance(cause, ApplicationError) and cause.type == CONFIGURATION_ERROR:
         return ModelError(cause.message, kind="configuration", provider="perdure")
+    if isinstance(cause, ApplicationError) and cause.type == NOT_STORED:
+        return ModelError(f"the model's answer is lost: {cause.message}", kind="server", provider="perdure")
     if timed_out(error):
         return ModelError("the model call timed out", kind="timeout", provider="perdure")
     return None

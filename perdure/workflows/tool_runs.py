@@ -10,9 +10,11 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
+from ..errors import RunError
 from ..event_data import StatusData
 from ..loop.limits import Allowance, ChildEnd
 from ..messages import Postponed, ToolResult
+from ..payloads.storage.files import NOT_STORED
 from ..protocol import activities
 from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
 from . import logging as log_lines
@@ -178,6 +180,8 @@ class ToolRuns:
             return await self._offers.run(start, starts=activities.TOOL_STARTS if spec.idempotent else 1)
         except ActivityError as error:
             result = failed_result(request.name, error, timeout)
+            if result.error_kind == NOT_STORED and self._state.is_held_for("server"):
+                await self._state.hold(RunError(result.text, kind=NOT_STORED), "server")
             if self._options.stale_after is not None and not spec.idempotent:
                 result.ended_at = latest  # It has ended by then: there was no second attempt.
             if result.outcome_unknown:

@@ -91,6 +91,53 @@ async def test_a_steering_message_of_three_megabytes(stage: Stage, scripted: Scr
     assert result.messages[-2] == Message(role="user", parts=[TextPart(value=text)])
 
 
+async def test_a_result_that_cannot_be_stored_is_an_unknown_outcome_and_holds_the_run(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    """The tool has run: it is not run again, the reason is the true one, and readers of the run do not mind."""
+    executions: list[str] = []
+
+    @tool
+    def draw_once(text: str = "") -> ImagePart:
+        """Draw."""
+        executions.append(text)
+        return draw(text)
+
+    (tmp_path / "runs").write_text("in the way of the folder")
+    async with stage.worker({"draw": draw_once}):
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("draw", text="x")), says("I see.")]), ["draw"]), on_failure="hold"
+        )
+        await wait_for(lambda: is_held(run))
+        (held,) = (await run.status()).held
+        assert (held.reason, held.kind) == ("server", "not_stored")
+        assert f"can't be stored in {str(tmp_path)!r} (PERDURE_STORAGE)" in held.why
+        assert [each.type for each in await run.events()][-1] == "held"
+        (tmp_path / "runs").unlink()
+        await run.go_on()
+        result = await run.result()
+    assert executions == ["x"]
+    told = result.messages[-2].text
+    assert "can't be stored" in told
+
+
+async def test_readers_store_nothing(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    """What a reader replays, such as that of `status` and `show`, is not written again where it is gone."""
+    script = [asks(call("draw", text="x")), says("I see.")]
+    async with stage.worker([draw]):
+        run = await stage.start(scripted_agent(scripted(script), ["draw"]), [Message.user(noise(LARGE, "seed"))])
+        await run.result()
+    before = {file: file.stat().st_mtime_ns for file in files(tmp_path)}
+    assert before
+    assert await run.trace()
+    assert await run.events()
+    assert {file: file.stat().st_mtime_ns for file in files(tmp_path)} == before
+
+
+async def is_held(run: RunHandle) -> bool:
+    return (await run.status()).status == "held"
+
+
 async def test_a_lost_value_ends_the_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
     run = await stage.start(scripted_agent(scripted([says("never")])), [Message.user(noise(LARGE, "seed"))])
     for file in files(tmp_path):

@@ -31,6 +31,8 @@ from ...private_files import make_private_folder, private_opener
 
 STORAGE_ERROR = "storage"
 """Error type: a value that was stored outside Temporal is missing or damaged."""
+NOT_STORED = "not_stored"
+"""Error type: a value can't be stored now, such as in a folder whose disk is full. What made it is not done again."""
 
 
 def lost_error(message: str, type: str = STORAGE_ERROR) -> ApplicationError:
@@ -153,9 +155,13 @@ class FileDriver(StorageDriver):
         return self._name
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """Write the values that are not there yet. Raises OSError."""
+        """Write the values that are not there yet. Raises an `ApplicationError` where that is not possible."""
         owned = self._folder_of(context) if self._name == self.OF_RUN else ""
-        return [await asyncio.to_thread(self._store, payload.SerializeToString(), owned) for payload in payloads]
+        try:
+            return [await asyncio.to_thread(self._store, payload.SerializeToString(), owned) for payload in payloads]
+        except OSError as error:
+            text = f"a value can't be stored in {str(self.folder)!r} (PERDURE_STORAGE): {error.strerror or error}"
+            raise ApplicationError(text, type=NOT_STORED, non_retryable=True) from error
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
