@@ -38,6 +38,14 @@ def conversation(messages: Sequence[Message], clean: Clean) -> dict[str, str]:
     return {"gen_ai.system_instructions": as_json(instructions, clean), **said} if instructions else said
 
 
+def asked(messages: Sequence[Message], inputs: JsonObject, clean: Clean) -> dict[str, str]:
+    """Return the attribute for what a run was asked: a person's last message, else its inputs; none for neither."""
+    said = [each for each in messages if each.role == "user"][-1:]
+    if inputs and not said:
+        said = [Message.user(as_json(inputs, clean))]
+    return {"gen_ai.input.messages": as_json(list(map(_message, said)), clean)} if said else {}
+
+
 def reply(message: Message, finish_reason: str | None, clean: Clean) -> dict[str, str]:
     """Return the attribute for what a model answers."""
     said = {**_message(message), "finish_reason": finish_reason or ""}

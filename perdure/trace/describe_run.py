@@ -54,6 +54,9 @@ def agent_span(
         "perdure.iterations": state.iterations,
         "perdure.tool_calls": state.tool_calls,
     }
+    if describer.with_content:
+        began = [] if run.input.carried else run.input.added_messages or run.input.initial_messages
+        attributes |= content.asked(began, run.input.inputs, describer.clean)
     name = f"invoke_agent {agent.name}" if agent.name else "invoke_agent"
     facts = SpanFacts(name, ids.agent, ids.parent_id, attributes)
     if above := read_traceparent(run.input.traceparent):

@@ -174,6 +174,8 @@ async def test_content_is_there_when_the_environment_asks_for_it_and_without_sec
             run = await traced.start(scripted_agent(model, ["echo"]), asked)
             await run.result()
     require_one_trace(traced.live, await run.trace())
+    root = by_name(await run.trace(content=True))["invoke_agent tested"]
+    assert "My key is [REDACTED]." in str((root.attributes or {})["gen_ai.input.messages"])
     said = text_of(await run.trace(content=True))
     assert "gen_ai.input.messages" in said
     assert "My key is [REDACTED]." in said
