@@ -74,6 +74,9 @@ if TYPE_CHECKING:
     from .tools.decorator import tool as tool
     from .trimming import estimate_chars as estimate_chars
     from .trimming import trim_to_context_window as trim_to_context_window
+    from .unknown_outcomes import Done as Done
+    from .unknown_outcomes import NotDone as NotDone
+    from .unknown_outcomes import Unknown as Unknown
     from .vouching import Voucher as Voucher
     from .worker.assembly import create_worker as create_worker
     from .worker_limits import WorkerLimits as WorkerLimits
@@ -113,6 +116,7 @@ else:
             ".tools.context": "ToolContext",
             ".tools.decorator": "tool",
             ".trimming": "estimate_chars trim_to_context_window",
+            ".unknown_outcomes": "Done NotDone Unknown",
             ".vouching": "Voucher",
             ".worker.assembly": "create_worker",
             ".worker_limits": "WorkerLimits",

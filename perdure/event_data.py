@@ -153,6 +153,8 @@ class UnusualResultData(TypedDict, total=False):
     """A guardrail or a person has denied the call."""
     isCancelled: bool
     """The run was cancelled before the call was executed, or while it was."""
+    outcomeUnknown: bool
+    """The call may have taken effect although this is no success."""
 
 
 class ToolResultData(UnusualResultData):

@@ -163,6 +163,8 @@ class Message(Exchanged):
             metadata["status"] = result.status
         if result.is_denied:
             metadata["error_kind"] = DENIED
+        if result.outcome_unknown:
+            metadata["outcome_unknown"] = True
         return cls(role="tool", parts=result.parts, metadata=metadata)
 
 
@@ -184,9 +186,6 @@ class ToolCall(BaseModel):
 
 DENIED = "denied"
 """The kind of a result that a guardrail or a person has put in the place of the tool's, which is no failure."""
-
-
-CANCELLED_TEXT = "[cancelled]"
 
 
 class Postponed(Exchanged):
@@ -232,7 +231,9 @@ class ToolResult(BaseModel):
     size: int | None = Field(default=None, exclude_if=operator.not_)
     """How many bytes of text there were, where `parts` have fewer of them; None where they have all."""
     outcome_unknown: bool = Field(default=False, alias="outcomeUnknown", exclude_if=operator.not_)
-    """Whether the call may have taken effect although this is no success: then only an idempotent one is repeated."""
+    """Whether the call may have taken effect although this is no success: the model is told, and repeats only what is
+    idempotent without a person.
+    """
     later: Postponed | None = Field(default=None, exclude_if=operator.not_)
     """Set while this is no result yet, because another system finishes the call."""
     needs: Needed | None = Field(default=None, exclude_if=operator.not_)
@@ -261,9 +262,9 @@ class ToolResult(BaseModel):
         return cls(parts=[TextPart(value=text)], error_kind=DENIED)
 
     @classmethod
-    def cancellation(cls) -> ToolResult:
-        """Return the result of a call that a cancelled run did not execute, or did not wait for."""
-        return cls.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+    def cancellation(cls, *, outcome_unknown: bool = False) -> ToolResult:
+        """Return the result of a call that a cancelled run did not execute, or (`outcome_unknown`) may have begun."""
+        return cls.failure("[cancelled]", kind="cancelled", status="cancelled", outcome_unknown=outcome_unknown)
 
     @classmethod
     def failure(

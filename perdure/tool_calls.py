@@ -33,6 +33,8 @@ class ToolRequest(Exchanged):
     """The conversation's last messages before that reply, as far as the tool asks for them (`ToolSpec.context`)."""
     answered: Answered | None = Field(default=None, exclude_if=operator.not_)
     """What a person has said since the tool was called before, and had a question (`ToolResult.needs`)."""
+    may_repeat: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether an equal call of the run has an unknown outcome."""
 
     @property
     def digest(self) -> str:
@@ -120,6 +122,10 @@ class ToolSpec(Exchanged):
     """Seconds for one execution; None means `RunOptions.tool_timeout`."""
     idempotent: bool = True
     """Whether an execution that was lost together with its worker may be repeated."""
+    safe_to_repeat: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether somebody has said that an equal call does no harm."""
+    reconcile: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether a function of the tool's own finds out what became of a call of unknown outcome."""
     parallel_safe: bool = True
     """Whether it may run at the same time as the other calls of one reply."""
     needs_approval: bool = False
@@ -153,21 +159,17 @@ class ToolSpec(Exchanged):
     limit: int | None = Field(default=None, exclude_if=operator.not_)
     """How many calls of it all workers execute at a time, together; None for any number."""
     signature: RecordedSignature | None = Field(default=None, exclude_if=operator.not_)
-    """What its function takes, so that a worker whose function takes something else lacks the tool; None for a tool
-    without a function, and in inventories of earlier versions."""
+    """What its function takes, if it has one: a worker whose function takes something else lacks the tool."""
     description: str | None = None
     """What it does, as the model is told; for tools about which a person may be asked."""
     parameters: JsonObject | None = None
     """The JSON Schema of its arguments, as the model is told; None where that is not known."""
 
     def described(self, agent: Agent, *, may_ask: bool = False) -> ToolSpec:
-        """With what the agent declares of the tool, if a person may be asked about it and it is not known yet.
-
-        `may_ask` says that a guardrail may have a person asked about any tool.
-        """
+        """With what the agent declares of the tool, if a person may be asked about it (`may_ask`: about any tool)."""
         tool = agent.tool(self.name)
-        is_asked_about = may_ask or self.needs_approval or self.approval_check or isinstance(self.execution, Question)
-        if not is_asked_about or tool is None:
+        may_ask = may_ask or self.needs_approval or not self.idempotent
+        if not (may_ask or self.approval_check or isinstance(self.execution, Question)) or tool is None:
             return self
         declared = getattr(tool, "parameters", None)
         parameters = tool.schema_ if isinstance(tool, OfferedFunction) else self.parameters

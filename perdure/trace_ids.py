@@ -78,3 +78,8 @@ def _hash(size: int, *parts: str | int) -> int:
     """Never 0, which OpenTelemetry takes for no id."""
     digest = blake2b(json.dumps(parts).encode(), digest_size=size).digest()
     return int.from_bytes(digest, "big") or 1
+
+
+def idempotency_key(run_id: str, iteration: int, index: int) -> str:
+    """Return the key of one call of that link of a run, the same for each of its attempts."""
+    return f"{run_id}/{iteration}/{index}"

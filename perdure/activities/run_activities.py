@@ -40,6 +40,7 @@ from ..tools.user_loop import UserLoop
 from .compaction import Compacting
 from .credentials import Credentials
 from .failures import look_back, refusal, typed_failures
+from .finishing import finish_call
 from .heartbeat import Heart, Readers, heartbeats
 from .hooks import Hooks, judged_output
 from .inventory import Stock, ask_for_slot, closed_links, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
@@ -166,6 +167,7 @@ class RunActivities:
             ask_for_slot,
             closed_links,
             *Notifier(self.stock.toolbox.allowed).all,
+            finish_call,
             *self.tools.all,
         ]
 

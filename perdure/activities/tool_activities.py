@@ -27,7 +27,8 @@ from ..tool_results import SHOWN_BYTES, STORED, KeptResults, SizeLimits
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import to_result
-from ..trace_ids import TraceIds
+from ..trace_ids import TraceIds, idempotency_key
+from ..unknown_outcomes import Reconciled
 from .call_secrets import call_secret
 from .credentials import CredentialError, Credentials
 from .failures import (
@@ -189,7 +190,7 @@ class ToolActivities:
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
         """Activities to register, beside `any_tool`."""
-        return [self.run_tool, finish_call, *(self.activity_named(name) for name in self._toolbox.names)]
+        return [self.run_tool, self.reconcile, *map(self.activity_named, self._toolbox.names)]
 
     @property
     def any_tool(self) -> Callable[..., Any]:
@@ -270,6 +271,25 @@ class ToolActivities:
         )
         return redactor().value(verdict)
 
+    @activity.defn(name=activities.RECONCILE)
+    async def reconcile(self, input: activities.ReconcileInput) -> Reconciled:
+        """Return what the tool's own function finds out about an earlier call; see `ToolBox.reconcile`."""
+        with typed_failures():
+            async with heartbeats():
+                run, request, most = await self._runs.current(), input.request, result_limits(input.request)
+                self._require_tool(run, request.name, input.offer)
+                context = _call_context(current_link(), request, activity.info().attempt, input.idempotency_key)
+                found = await self._toolbox.reconcile(
+                    run.agent,
+                    request.name,
+                    request.arguments,
+                    run.inputs,
+                    context,
+                    timeout=input.timeout,
+                    limits=replace(most, text_bytes=min(most.text_bytes, SHOWN_BYTES)),
+                )
+                return redactor().value(found)
+
     async def _run_local_tool(self, input: activities.ToolInput) -> ToolResult:
         run = await self._runs.current()
         agent = await self._agent(run, input)
@@ -278,7 +298,7 @@ class ToolActivities:
         result = await self._execute(run, agent, bounded, _context(run, input, activity.info().attempt))
         if result.status == "timeout" and input.timeout > most:
             why = f"; it is local, and a local tool has {most:g} seconds: remove `local` from its declaration"
-            return ToolResult.failure(f"{result.text}{why}", kind="timeout", status="timeout", outcome_unknown=True)
+            return result.model_copy(update={"parts": [TextPart(value=f"{result.text}{why}")]})
         return result
 
     async def _abandon(self, input: activities.ToolInput) -> ToolResult:
@@ -343,19 +363,6 @@ class ToolActivities:
         return recordable(redactor().value(result), most)
 
 
-@activity.defn(name=activities.FINISH_CALL)
-async def finish_call(input: activities.FinishInput) -> ToolResult:
-    """Make a result of what another system has finished a call with: as large as a tool's, without secrets."""
-    with typed_failures():
-        completion, most = input.completion, result_limits(input.request)
-        if completion.error is None:
-            result = to_result(completion.value, most)
-        else:
-            text = f"Error: Tool '{input.request.name}' failed: {completion.error}"
-            result = to_result(ToolResult.failure(text, kind="error"), most)
-        return recordable(redactor().value(result), most)
-
-
 def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: Any) -> ToolContext:
     """Return what the tool may know; `heard` is what it has only while it is executed and heard."""
     request, info = input.request, activity.info()
@@ -378,21 +385,14 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
     )
 
 
-def _call_context(link: LinkKey, request: ToolRequest, attempt: int, **more: Any) -> ToolContext:
-    """Return what is known of the call, whoever asks, and what `more` the tool itself may know."""
+def _call_context(link: LinkKey, request: ToolRequest, attempt: int, key: str = "", **more: Any) -> ToolContext:
+    """Return what is known of the call, whoever asks, and what `more` the tool may know; `key` is another call's."""
     return ToolContext(
+        idempotency_key=key or idempotency_key(link.run_id, request.iteration, request.index),
         run_id=link.workflow_id,
         iteration=request.iteration,
         call_id=request.call_id,
-        idempotency_key=f"{link.run_id}/{request.iteration}/{request.index}",
         attempt=attempt,
+        may_repeat=request.may_repeat,
         **more,
-    )
-
-
-def has_dynamic(activities: Sequence[Callable[..., Any]]) -> bool:
-    """Return whether one of these is a dynamic activity; a worker can have only one."""
-    return any(
-        (definition := activity._Definition.from_callable(function)) is not None and definition.name is None
-        for function in activities
     )

@@ -159,6 +159,7 @@ class _Round:
                 status = message.metadata.get("status", "success")
                 result = ToolResult.model_validate({"parts": message.parts, "status": status})
                 result.error_kind = message.metadata.get("error_kind")
+                result.outcome_unknown = bool(message.metadata.get("outcome_unknown"))
                 self._shown.append(result)
 
     async def add(self, client: Client, workflow_id: str, step: RecordedActivity | RecordedChild) -> None:

@@ -67,6 +67,6 @@ def end_of(result: ToolResult, state: LoopState) -> ChildEnd:
 def failure_result(name: str, error: RunError) -> ToolResult:
     """Return the result of a call whose run has failed, or was cancelled."""
     if isinstance(error, RunCancelled):
-        return ToolResult.cancellation()
+        return ToolResult.cancellation(outcome_unknown=True)
     text = f"Error: Tool '{name}' failed: {error.kind}: {error}"
     return ToolResult.failure(text, kind=error.kind)

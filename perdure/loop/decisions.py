@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..event_data import EventType, LoggedData, PermissionCompletedData, PermissionRequestedData
 from ..messages import Answered, Needed, ToolResult
@@ -20,9 +20,11 @@ class Immediate:
 
 @dataclass(frozen=True)
 class Admitted:
-    """A call that may be executed."""
+    """A call that may be executed, once a person approves it if one is to be asked."""
 
     request: ToolRequest
+    ask: str | None = None
+    """Why a person is to be asked, "" for no reason that is known; None for a call that needs nobody."""
     is_edited: bool = False
     """Whether a person has changed the model's arguments."""
 
@@ -39,14 +41,14 @@ class HumanDecisions:
         self._effects = effects
         self._state = state
 
-    async def approval(self, request: ToolRequest, spec: ToolSpec, reason: str | None) -> Immediate | Admitted:
+    async def approval(self, call: Admitted, spec: ToolSpec) -> Immediate | Admitted:
         """Wait until the call is approved or denied."""
-        approval = await self._decision(request, spec, Asked(reason or None, spec.approval_timeout))
+        approval = await self._decision(call.request, spec, Asked(call.ask or None, spec.approval_timeout))
         if not approval.approved:
             return Immediate(ToolResult.denial(f"Tool denied: {approval.reason or 'no reason was given'}"))
-        if approval.arguments is None or approval.arguments == request.arguments:
-            return Admitted(request)
-        return Admitted(request.model_copy(update={"arguments": approval.arguments}), is_edited=True)
+        if approval.arguments is None or approval.arguments == call.request.arguments:
+            return replace(call, ask=None)
+        return Admitted(call.request.model_copy(update={"arguments": approval.arguments}), is_edited=True)
 
     async def answer(self, request: ToolRequest, spec: ToolSpec, reason: str | None) -> Immediate:
         """Wait for the answer to the question that the call's arguments ask."""

@@ -10,6 +10,7 @@ from ..event_data import EventType, HoldReason, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..messages import Message, ModelReply, ToolResult
 from ..tool_calls import Approval, Asked, ToolRequest
+from ..unknown_outcomes import Reconciled, UnknownCall
 from .limits import Allowance, ChildEnd
 from .state import LoopState
 
@@ -117,6 +118,12 @@ class Effects(Protocol):
         """Return whether a person must approve the call, by the tool's own function (`ToolSpec.approval_check`): see
         `ask`.
         """
+
+    def idempotency_key(self, request: ToolRequest) -> str:
+        """Return the key that each attempt of the call has, and no other call."""
+
+    async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
+        """Return what the tool's own function finds out about an earlier, equal call. Never raises for what it does."""
 
     def misfits(self, request: ToolRequest) -> list[str]:
         """Return why the call can't be executed with its arguments, as far as that is known without its function."""

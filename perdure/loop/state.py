@@ -16,6 +16,8 @@ from ..event_data import EventType, LoggedData, LoggedMessagesUpdatedData, Statu
 from ..messages import CutShort, JsonObject, Message, ModelReply, ToolCall, Usage
 from ..options import RunOptions
 from ..text import DIGITS
+from ..tool_calls import ToolRequest, ToolSpec
+from ..unknown_outcomes import UnknownCall, same_call
 
 LOOP_VERSION = 1
 """Which loop this is: a change that would give other commands for what a history records takes the next number, and
@@ -23,6 +25,9 @@ leaves the older way to the runs that are recorded with a lower one (`Effects.ve
 LAST_TEXT_CHARS = 64 * 1024
 SHOWN_CALL_CHARS = 500
 """The state travels in one payload, so it keeps what the model wrote only up to these sizes."""
+
+MAX_UNKNOWN_CALLS = 1000
+"""The oldest are forgotten first."""
 
 CostNews = Literal["", "unknown", "reached"]
 UsageCounts = tuple[int, ...]
@@ -83,6 +88,8 @@ class LoopState:
     learned_budgets: dict[str, int] = field(default_factory=dict)
     """How many characters models take that have refused the conversation as too long, by `PROVIDER/ID`."""
     budget_suggested: bool = False
+    unknown_calls: list[UnknownCall] = field(default_factory=list)
+    """The run's calls of which nobody knows whether they have taken effect, at most `MAX_UNKNOWN_CALLS`."""
     held_seconds: float = 0.0
     """How long the run was held, which does not count for `max_seconds`."""
     slept_seconds: float = 0.0
@@ -96,6 +103,20 @@ class LoopState:
     def _with_unknown_fields(self, known: SerializerFunctionWrapHandler) -> JsonObject:
         """Pydantic keeps the unknown fields of a dataclass, but does not write them."""
         return {**vars(self), **known(self)}
+
+    def unknown_like(self, request: ToolRequest) -> list[UnknownCall]:
+        """Return the equal calls of unknown outcome."""
+        if not self.unknown_calls:
+            return []
+        same = same_call(request.name, request.arguments)
+        return [call for call in self.unknown_calls if call.same == same]
+
+    def remember_unknown(self, request: ToolRequest, spec: ToolSpec, key: str) -> None:
+        """Remember that nobody knows the outcome of the call, which has that key."""
+        if not spec.idempotent or not self.unknown_like(request):
+            same = same_call(request.name, request.arguments)
+            self.unknown_calls.append(UnknownCall(same=same, key=key, iteration=request.iteration))
+            del self.unknown_calls[:-MAX_UNKNOWN_CALLS]
 
     def count(self, reply: ModelReply) -> None:
         """Count one completed model call."""

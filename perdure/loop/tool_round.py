@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
 
 from ..arguments import parse_with_repair
 from ..errors import ToolArgumentError, ToolNotRegisteredError
@@ -16,7 +17,7 @@ from ..event_data import (
     ToolCallStartData,
     ToolResultData,
 )
-from ..messages import Message, TextPart, ToolCall, ToolResult
+from ..messages import Message, Needed, TextPart, ToolCall, ToolResult
 from ..settings.child_agents import DELEGATE, written_action
 from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
 from ..tool_calls import (
@@ -26,6 +27,7 @@ from ..tool_calls import (
     ToolSpec,
 )
 from ..tool_results import shorten, shown_bytes
+from ..unknown_outcomes import Reconciled, same_call, unknown_note
 from .decisions import Admitted, HumanDecisions, Immediate, refusal
 from .effects import Cancelled, Effects
 from .limits import Allowances, Spent
@@ -122,6 +124,8 @@ class ToolRound(RunPart[Effects]):
         self._shown = ShownResults(self.tools, self.options.max_result)
         self._agents = {name for name, spec in self.tools.items() if isinstance(spec.execution, ChildRun)}
         """The tools whose calls are runs of other agents."""
+        self._turns: dict[str, asyncio.Lock] = {}
+        """Of equal calls of tools that are not idempotent."""
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
         """Return the tool messages, in the order of `calls`.
@@ -158,7 +162,7 @@ class ToolRound(RunPart[Effects]):
             return ToolResult.cancellation()
         self.emit("tool_call_start", ToolCallStartData(name=call.name, arguments=call.arguments), call_id=call.id)
         try:
-            result = await self._execute(call, await self._admit(call, index, calls))
+            result = await self._answer_admitted(call, await self._admit(call, index, calls))
         except Cancelled:
             result = ToolResult.cancellation()
         if result.status in ("error", "timeout"):
@@ -170,6 +174,8 @@ class ToolRound(RunPart[Effects]):
             data |= {"isDenied": True}
         if result.status == "cancelled":
             data |= {"isCancelled": True}
+        if result.outcome_unknown:
+            data |= {"outcomeUnknown": True}
         self.emit("tool_result", data, call_id=call.id)
         return result
 
@@ -190,10 +196,7 @@ class ToolRound(RunPart[Effects]):
         return await self._permit(request)
 
     async def _permit(self, request: ToolRequest) -> Immediate | Admitted:
-        """Ask the guardrail (§13.4) and then, if the tool or the guardrail wants it, a person.
-
-        Nobody is asked about a call that can't be executed with its arguments.
-        """
+        """Ask the guardrail (§13.4), and find out whether it or the tool wants a person to be asked."""
         ask: str | None = None
         if self.guarded:
             async with self._slots:
@@ -209,29 +212,86 @@ class ToolRound(RunPart[Effects]):
         if ask is None and spec.approval_check and not spec.needs_approval:
             async with self._slots:
                 ask = (await self.effects.check_approval(request)).ask
-        if ask is None and not spec.needs_approval:
-            return Admitted(request)
+        return Admitted(request, "" if ask is None and spec.needs_approval else ask)
+
+    async def _answer_admitted(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
+        if isinstance(step, Admitted):
+            request = step.request
+            async with self._turn(request):
+                step = await self._approve(step)
+                if isinstance(step, Admitted) and step.request is request:
+                    return await self._execute(call, step)
+        if isinstance(step, Admitted):  # With other arguments now, which may be those of another call.
+            return await self._answer_admitted(call, step)
+        if call.name in self._agents:
+            self._allowances.give_up()
+        return step.result
+
+    def _turn(self, request: ToolRequest) -> AbstractAsyncContextManager[None]:
+        """Return the turn of the call: equal ones of a tool that is not idempotent come one after the other.
+
+        So the outcome of the first is known, or known to be unknown, when the second begins.
+        """
+        if self.tools[request.name].idempotent:
+            return nullcontext()
+        return self._turns.setdefault(same_call(request.name, request.arguments), asyncio.Lock())
+
+    async def _approve(self, call: Admitted) -> Immediate | Admitted:
+        """Find out about equal calls of unknown outcome, and ask a person if need be.
+
+        Nobody is asked about a call that can't be executed with its arguments.
+        """
+        request, spec = call.request, self.tools[call.request.name]
+        settled = None if spec.idempotent else await self._settle(request, spec)
+        if isinstance(settled, ToolResult):
+            return Immediate(self._shown(request, settled))
+        if settled is not None:
+            call = replace(call, ask="; ".join(filter(None, (call.ask, settled))))
+        if call.ask is None:
+            return call
         if problems := self.effects.misfits(request):
             text = f"Error: Invalid arguments for tool '{request.name}': {'; '.join(problems)}"
             return refusal(text, "invalid_arguments")
-        return await HumanDecisions(self.effects, self.state).approval(request, spec, ask)
+        return await HumanDecisions(self.effects, self.state).approval(call, spec)
 
-    async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
-        match step:
-            case Immediate(result=result):
-                if call.name in self._agents:
-                    self._allowances.give_up()
-                return result
-            case Admitted(request=request, is_edited=is_edited):
+    async def _settle(self, request: ToolRequest, spec: ToolSpec) -> ToolResult | str | None:
+        """Find out what became of the calls that this one may repeat.
+
+        Returns the result of one that was done, a reason to ask a person, or None where there is neither.
+        """
+        reason: str | None = None
+        for call in self.state.unknown_like(request):
+            found = await self.effects.reconcile(request, call) if spec.reconcile else Reconciled(doubt="")
+            if found.doubt is None:
+                self.state.unknown_calls.remove(call)
+            if found.result is not None:
+                return found.result
+            reason = reason if found.doubt is None else call.reason(found.doubt)
+        return reason
+
+    async def _execute(self, call: ToolCall, step: Admitted) -> ToolResult:
+        request, spec = step.request, self.tools[call.name]
+        result = await self._run(call, sent := self._as_sent(request))
+        if result.needs is not None:
+            result = await self._continue(call, sent, result.needs)
+        if result.outcome_unknown:
+            self.state.remember_unknown(request, spec, self.effects.idempotency_key(request))
+            result = result.model_copy(update={"parts": [*result.parts, TextPart(value=f"\n{unknown_note(spec)}")]})
+        return _result_of_edited(request, result) if step.is_edited else result
+
+    async def _continue(self, call: ToolCall, request: ToolRequest, needed: Needed) -> ToolResult:
+        """Return the result of a call that has begun, after the answers of people that it needs."""
+        decisions = HumanDecisions(self.effects, self.state)
+        for _ in range(MAX_QUESTIONS):
+            try:
+                request = await decisions.continuation(request, self.tools[call.name], needed)
                 result = await self._run(call, request)
-                questions = 0
-                while result.needs is not None:
-                    if (questions := questions + 1) > MAX_QUESTIONS:
-                        return ToolResult.failure(TOO_CURIOUS.format(call.name), kind="limit", outcome_unknown=True)
-                    decisions = HumanDecisions(self.effects, self.state)
-                    request = await decisions.continuation(request, self.tools[call.name], result.needs)
-                    result = await self._run(call, request)
-                return _result_of_edited(request, result) if is_edited else result
+            except Cancelled:
+                return ToolResult.cancellation(outcome_unknown=True)
+            if result.needs is None:
+                return result
+            needed = result.needs
+        return ToolResult.failure(TOO_CURIOUS.format(call.name), kind="limit", outcome_unknown=True)
 
     async def _run(self, call: ToolCall, request: ToolRequest) -> ToolResult:
         async with self._slots:
@@ -242,7 +302,7 @@ class ToolRound(RunPart[Effects]):
                 if self.options.progress:
                     self._emit_progress(call)
             run = self._run_agent if call.name in self._agents else self.effects.run_tool
-            return self._shown(request, await run(self._with_context(request)))
+            return self._shown(request, await run(request))
 
     def _emit_progress(self, call: ToolCall) -> None:
         data = ProgressData(
@@ -254,11 +314,13 @@ class ToolRound(RunPart[Effects]):
         )
         self.emit("progress", data, call_id=call.id)
 
-    def _with_context(self, request: ToolRequest) -> ToolRequest:
-        """With the messages before the model's reply, if the tool asks for some."""
-        if not (count := self.tools[request.name].context):
+    def _as_sent(self, request: ToolRequest) -> ToolRequest:
+        """With the messages before the reply, if the tool asks for some, and a mark if it may be a repetition."""
+        count, may_repeat = self.tools[request.name].context, bool(self.state.unknown_like(request))
+        if not count and not may_repeat:
             return request
-        return request.model_copy(update={"context": recent_messages(self.conversation.messages, count)})
+        context = recent_messages(self.conversation.messages, count) if count else []
+        return request.model_copy(update={"context": context, "may_repeat": may_repeat})
 
     async def _run_agent(self, request: ToolRequest) -> ToolResult:
         try:

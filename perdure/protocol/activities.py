@@ -27,6 +27,8 @@ TOOL_PREFIX = "perdure.tool."
 """Before a tool's name: the type of the activity that executes this tool alone."""
 FINISH_CALL = "perdure.finish_call"
 """Makes the result of a call of what another system has finished it with."""
+RECONCILE = "perdure.reconcile"
+"""Asks a tool's own function what became of a call of unknown outcome."""
 JUDGE = "perdure.judge"
 COMPACT = "perdure.compact"
 RECORD = "perdure.record"
@@ -224,6 +226,16 @@ class ToolInput(CallInput):
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 
+class ReconcileInput(CallInput):
+    """A call that may repeat an equal one, which has this key."""
+
+    request: ToolRequest
+    idempotency_key: str
+    timeout: float
+    """In seconds."""
+    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
+
+
 class FinishInput(Exchanged):
     """What another system has finished a tool call with."""
 
@@ -312,7 +324,7 @@ TOOL_STARTS = 2
 
 def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:
     """Return what the model is told about an execution that was lost together with its worker, and is not repeated."""
-    text = f"Error: Tool '{name}' failed: its worker was lost while it ran; whether it took effect is not known"
+    text = f"Error: Tool '{name}' failed: its worker was lost while it ran"
     return ToolResult.failure(text, kind=WORKER_LOST, status=status, outcome_unknown=True)
 
 

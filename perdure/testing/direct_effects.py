@@ -35,6 +35,7 @@ from ..tools.dispatch import ToolBox
 from ..tools.handlers import collect_tools
 from ..tools.signature import is_async
 from ..tools.validation import call_problems
+from ..unknown_outcomes import Reconciled, UnknownCall
 from .direct_model import PROVIDER, ModelFunction, compaction, prompted_call, read_reply
 from .script import ScriptedReply
 
@@ -255,6 +256,8 @@ class DirectEffects(Effects):
             ToolContext(
                 iteration=request.iteration,
                 call_id=request.call_id,
+                idempotency_key=self.idempotency_key(request),
+                may_repeat=request.may_repeat,
                 conversation=request.context,
                 answered=request.answered,
                 report=self._report,
@@ -268,7 +271,7 @@ class DirectEffects(Effects):
         try:
             return self.results.add(request, await self.waits.until(execution, grace=self.options.cancel_grace))
         except Cancelled:
-            return ToolResult.cancellation()
+            return ToolResult.cancellation(outcome_unknown=True)
 
     def _report(self, progress: ToolProgress) -> None:
         self._deliver("tool_progress", progress_data(progress))
@@ -304,6 +307,21 @@ class DirectEffects(Effects):
         return await self._unless_cancelled(
             self.toolbox.needs_approval(
                 self.agent, request.name, deepcopy(request.arguments), self.inputs, context, timeout=JUDGE_SECONDS
+            )
+        )
+
+    def idempotency_key(self, request: ToolRequest) -> str:
+        return f"{request.iteration}/{request.index}"
+
+    async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
+        return await self._unless_cancelled(
+            self.toolbox.reconcile(
+                self.agent,
+                request.name,
+                deepcopy(request.arguments),
+                self.inputs,
+                ToolContext(iteration=request.iteration, call_id=request.call_id, idempotency_key=earlier.key),
+                timeout=self.specs[request.name].timeout or self.options.tool_timeout,
             )
         )
 

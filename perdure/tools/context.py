@@ -52,6 +52,10 @@ class ToolContext:
     """The same for every attempt of one tool call, and for no other call: pass it to services that deduplicate."""
     attempt: int = 1
     """1 for the first execution; more for one that repeats an execution which was lost with its worker."""
+    may_repeat: bool = False
+    """Whether an earlier call of the run by the same tool with the same arguments may have taken effect: its outcome is
+    unknown.
+    """
     retries_left: int = 0
     """How often the call is executed again, should it fail (`retries`)."""
     tool: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
@@ -11,19 +11,24 @@ from pydantic import ValidationError
 from ..declared_tools import ApprovalPolicy
 from ..errors import ConfigurationError
 from ..guardrails import GuardrailResult
-from ..text import fault_text
+from ..text import bounded_text, fault_text
 from ..tool_calls import ToolSpec
+from ..tool_results import SizeLimits
+from ..unknown_outcomes import Done, NotDone, Reconciled, Unknown
 from .context import ToolContext
 from .declaration import written_declaration
 from .inventory import with_policy
 from .isolated import FunctionAddress
 from .kind import register_tool
+from .results import to_result
 from .signature import call_by_name, is_async, signature_of
 
-ATTRIBUTE = "__tool_approval__"
-"""Where a tool function keeps it."""
+OWN = "__tool_{}__"
+"""Where a tool function keeps functions of its own: `approval` and `reconcile`."""
+MAX_DOUBT_BYTES = 1000
 Check = Callable[..., Any]
-"""Called with the call's arguments as a dict, and with a `ToolContext` if it has a parameter of that type."""
+"""Called with the call's arguments as a dict (one that reconciles, with the idempotency key, too), and with a
+`ToolContext` if it has a parameter of that type."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,15 @@ def read_approval(name: str, approval: Literal["always", "never"] | Check | None
     return ToolApproval(always=needs_approval, check=approval)
 
 
+def _check_reconcile(name: str, reconcile: Any, idempotent: bool | None) -> None:
+    if reconcile is not None and not callable(reconcile):
+        text = "expected a function of the arguments and the idempotency key that returns Done, NotDone or Unknown"
+        raise ConfigurationError(f"tool {name!r}: reconcile is {reconcile!r:.80}: {text}")
+    if reconcile is not None and idempotent:
+        text = "a tool that may be repeated has nothing to find out. Leave out one of the two"
+        raise ConfigurationError(f"tool {name!r}: idempotent=True contradicts reconcile: {text}")
+
+
 def read_deciders(name: str, deciders: ApprovalPolicy | Mapping[str, Any] | None) -> ApprovalPolicy | None:
     """Return what `@tool(deciders=…)` says. Raises ConfigurationError for what is no policy."""
     if deciders is None or isinstance(deciders, ApprovalPolicy):
@@ -67,16 +81,10 @@ def read_deciders(name: str, deciders: ApprovalPolicy | Mapping[str, Any] | None
         raise ConfigurationError(f"tool {name!r}: deciders is {deciders!r:.200}: {problem}") from error
 
 
-def approval_check(function: Callable[..., Any] | None) -> Check | None:
-    """Return the tool function's own function for approvals; None if it has none."""
-    check: Check | None = getattr(function, ATTRIBUTE, None)
-    return check
-
-
-def check_call(check: Check, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
-    """Return the call of such a function."""
+def check_call(check: Check, arguments: Sequence[Any], context: ToolContext) -> Callable[[], Any]:
+    """Return the call of a function of the tool's own."""
     name = signature_of(check).context_name
-    return call_by_name(check, {name: context} if name else {}, dict(arguments))
+    return call_by_name(check, {name: context} if name else {}, *arguments)
 
 
 def verdict_of(value: Any) -> GuardrailResult:
@@ -86,6 +94,20 @@ def verdict_of(value: Any) -> GuardrailResult:
     if isinstance(value, str):
         return GuardrailResult(allowed=True, ask=value)
     raise TypeError(f"expected True, False or a reason, got {value!r:.80}")
+
+
+def finding_of(value: Any, limits: SizeLimits) -> Reconciled:
+    """Return what a function that reconciles has returned. Raises TypeError for anything but its three answers, and as
+    `to_result` does.
+    """
+    match value:
+        case Done(result=result):
+            return Reconciled(result=to_result(result, limits))
+        case NotDone():
+            return Reconciled()
+        case Unknown(reason=reason):
+            return Reconciled(doubt=bounded_text(str(reason), MAX_DOUBT_BYTES) or "it gives no reason")
+    raise TypeError(f"expected Done(result), NotDone() or Unknown(), got {value!r:.80}")
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -100,7 +122,8 @@ def tool(
     description: str | None = None,
     timeout: float | None = None,
     retries: int = 0,
-    idempotent: bool = True,
+    idempotent: bool | None = None,
+    reconcile: Check | None = None,
     parallel_safe: bool = True,
     needs_approval: bool = False,
     approval: Literal["always", "never"] | Check | None = None,
@@ -119,7 +142,8 @@ def tool(
     description: str | None = None,
     timeout: float | None = None,
     retries: int = 0,
-    idempotent: bool = True,
+    idempotent: bool | None = None,
+    reconcile: Check | None = None,
     parallel_safe: bool = True,
     needs_approval: bool = False,
     approval: Literal["always", "never"] | Check | None = None,
@@ -143,7 +167,12 @@ def tool(
         timeout: Seconds for one execution; None takes the run's `tool_timeout`.
         retries: How often an execution that has failed is repeated, after 1, 2, 4 … 30 seconds. One of a tool that is
             not idempotent is repeated only where the function has raised: otherwise it may have taken effect.
-        idempotent: False for a tool that must not be repeated when an execution was lost with its worker.
+        idempotent: False for a tool that must not be repeated when nobody knows whether a call took effect; True or
+            left out for one that may be. If left out, the model is told to find out first, and `perdure check` says so.
+        reconcile: A function, plain or async, that finds out what became of a call of unknown outcome, when the model
+            makes an equal one. It is given the arguments as a dict, the earlier call's idempotency key, and a
+            `ToolContext` if it has a parameter of that type; it returns `Done(result)`, `NotDone()` or `Unknown()`.
+            The tool is not idempotent then.
         parallel_safe: False for a tool beside which no other one may run.
         needs_approval: True for a tool that a person must approve before each execution: short for `approval="always"`.
         approval: `"always"`, `"never"`, or a function, plain or async, that decides for each call: it is given the
@@ -161,12 +190,13 @@ def tool(
             and take no slot of others. `perdure worker --tool-limit NAME=20` limits them over all workers.
 
     Raises ConfigurationError for a tool that is both local and not idempotent, isolated or limited, for an `approval`
-    that is none, and for an isolated function that another process can't find by its name.
+    or a `reconcile` that is none, and for an isolated function that another process can't find by its name.
     """
 
     def declare(function: Function) -> Function:
         tool_name = name or function.__name__
         policy = read_deciders(tool_name, deciders)
+        _check_reconcile(tool_name, reconcile, idempotent)
         asks = read_approval(tool_name, approval, needs_approval or (policy is not None and approval is None))
         if isolated:
             FunctionAddress.of(function)
@@ -175,7 +205,9 @@ def tool(
             name=tool_name,
             timeout=timeout,
             retries=retries,
-            idempotent=idempotent,
+            idempotent=reconcile is None and idempotent is not False,
+            safe_to_repeat=bool(idempotent),
+            reconcile=reconcile is not None,
             parallel_safe=parallel_safe,
             needs_approval=asks.always,
             approval_check=asks.kind,
@@ -187,7 +219,8 @@ def tool(
             max_parallel=max_parallel,
         )
         function.__tool_spec__ = with_policy(spec, None, is_function=True)  # type: ignore[attr-defined]
-        setattr(function, ATTRIBUTE, asks.check)
+        setattr(function, OWN.format("approval"), asks.check)
+        setattr(function, OWN.format("reconcile"), reconcile)
         register_tool(tool_name, function)
         return function
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
-from typing import Any
-
-from pydantic_core import to_json
+from typing import Any, TypeVar
 
 from ..agents import Agent
 from ..breakers import BreakerIsOpen, ServerRefusal, breakers
@@ -20,13 +17,14 @@ from ..guardrails import GuardrailResult
 from ..messages import ToolResult
 from ..redaction import get_logger
 from ..text import excerpt
-from ..tool_calls import CHECK_FAILED, RecordedSignature, ToolProgress
+from ..tool_calls import CHECK_FAILED, RecordedSignature
 from ..tool_results import SHOWN_BYTES, SizeLimits
+from ..unknown_outcomes import Reconciled
 from ..worker_limits import OPEN, WorkerLimits, server_in
 from .binding import apply_bindings
 from .calls import BoundCall, call_of, kind_call
 from .context import ToolContext
-from .decorator import approval_check, check_call, verdict_of
+from .decorator import OWN, check_call, finding_of, verdict_of
 from .handlers import Handler, Handlers
 from .inventory import ToolInventory, take_inventory
 from .kind import Asking, KindHandler, OutcomeUnknown, ToolKind
@@ -35,89 +33,11 @@ from .results import describe, log_raised, log_timeout, to_result, with_advice
 from .signature import InvalidArguments, is_async, signature_of
 from .signature_change import signature_change
 from .threads import Ended
-from .user_loop import ThisLoop, UserLoop, unheard_in
-
-
-@contextlib.contextmanager
-def execution_context(context: ToolContext, **more: Any) -> Iterator[ToolContext]:
-    """For the time of an execution: the context whose functions may be called from any thread, also afterwards.
-
-    It has the fields of `more`, too.
-
-    Raises RuntimeError where no event loop is running, for which the functions of `context` are.
-    """
-    execution = _UnderWay(context)
-    try:
-        yield execution.context(**more)
-    finally:
-        execution.end()
-
-
-class _UnderWay:
-    """Made and ended on the event loop that the functions of `context` are for."""
-
-    def __init__(self, context: ToolContext) -> None:
-        self._given = context
-        self._loop = asyncio.get_running_loop()
-        self._has_ended = False
-        self._latest: ToolProgress | None = None
-        self._is_due = False
-
-    def context(self, **more: Any) -> ToolContext:
-        """Return the context whose functions may be called from any thread, with the fields of `more`."""
-        own = {"heartbeat": self._heartbeat, "report": self._report, "is_cancelled": self._is_cancelled}
-        # `dataclasses.replace` sets each of the 19 fields by itself, which takes five times as long.
-        given = object.__new__(type(self._given))
-        vars(given).update({**vars(self._given), **own, **more})
-        return given
-
-    def end(self) -> None:
-        """Nobody waits any more: from now on nothing is heard of it, and it is cancelled."""
-        if not self._has_ended:
-            self._tell_latest()
-            self._has_ended = True
-
-    def _is_cancelled(self) -> bool:
-        return self._has_ended or self._given.is_cancelled()
-
-    def _heartbeat(self, *details: object) -> None:
-        _require_json(details)
-        if not self._has_ended:
-            self._call_soon(self._given.heartbeat, *details)
-
-    def _report(self, progress: ToolProgress) -> None:
-        """Only the latest counts: a loop may report in each of its turns, and the event loop has other work."""
-        self._latest = progress
-        if asyncio._get_running_loop() is self._loop:
-            self._tell_latest()
-        elif not self._is_due:
-            self._is_due = True
-            self._call_soon(self._tell_latest)
-
-    def _tell_latest(self) -> None:
-        self._is_due = False
-        latest, self._latest = self._latest, None
-        if latest is not None and not self._has_ended:
-            self._given.report(latest)
-
-    def _call_soon(self, call: Callable[..., None], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # The loop was closed: nobody waits any more.
-            self._loop.call_soon_threadsafe(call, *arguments)
-
-
-def _require_json(details: tuple[object, ...]) -> None:
-    """Here, where the tool learns of it: a beat that can't be sent would end the execution, to be repeated.
-
-    Raises TypeError.
-    """
-    try:
-        to_json([detail for detail in details if not isinstance(detail, bytes)])
-    except (ValueError, RecursionError) as error:
-        raise TypeError(f"heartbeat details need a JSON form: {error}") from None
-
+from .user_loop import ThisLoop, Unheard, UserLoop, execution_context, unheard_in
 
 _log = get_logger("perdure.tools")
 
+T = TypeVar("T")
 CLOSE_SECONDS = 5.0
 """How long kinds of tools may take to close what they have opened."""
 
@@ -144,6 +64,10 @@ def _refusal_in(ended: Ended) -> ServerRefusal | None:
     if isinstance(result, ToolResult) and result.error_kind in _REFUSALS:
         return ServerRefusal(result.error_kind or "", excerpt(result.text, 300))
     return None
+
+
+class NoToolAnswer(Exception):
+    """A function of the tool's own has not answered; the text says why."""
 
 
 class ToolBox:
@@ -280,21 +204,61 @@ class ToolBox:
         One that raises, takes too long or is not there asks a person. Raises ToolNotRegisteredError as `execute` does.
         """
         handler = self.resolve(name, agent)
-        check = approval_check(handler.function)
-        if check is None:
-            return GuardrailResult(allowed=True, ask=CHECK_FAILED.format("this worker's tool has no function for it"))
         bound = apply_bindings(handler.tool, arguments, inputs)
+        try:
+            return await self._answer_of(handler, "approval", [bound], verdict_of, context or ToolContext(), timeout)
+        except NoToolAnswer as error:
+            return GuardrailResult(allowed=True, ask=CHECK_FAILED.format(error))
+
+    async def reconcile(
+        self,
+        agent: Agent,
+        name: str,
+        arguments: Mapping[str, Any],
+        inputs: Mapping[str, Any],
+        context: ToolContext,
+        *,
+        timeout: float | None = None,
+        limits: SizeLimits | None = None,
+    ) -> Reconciled:
+        """Return what the tool's own function finds out about the call that has the context's idempotency key.
+
+        One that raises, takes too long or is not there leaves it unknown. Raises ToolNotRegisteredError as `execute`
+        does.
+        """
+        handler = self.resolve(name, agent)
+        asked = [apply_bindings(handler.tool, arguments, inputs), context.idempotency_key]
+        read = partial(finding_of, limits=limits or self._limits)
+        try:
+            return await self._answer_of(handler, "reconcile", asked, read, context, timeout)
+        except NoToolAnswer as error:
+            return Reconciled(doubt=str(error))
+
+    async def _answer_of(
+        self,
+        handler: Handler,
+        what: str,
+        arguments: Sequence[Any],
+        read: Callable[[Any], T],
+        context: ToolContext,
+        timeout: float | None,
+    ) -> T:
+        """Return what a function of the tool's own answers. Raises NoToolAnswer."""
+        check, name = getattr(handler.function, OWN.format(what), None), handler.tool.name
+        if check is None:
+            raise NoToolAnswer("this worker's tool has no function for it")
         deadline = asyncio.timeout(timeout)
         try:
-            title = f"approval check of tool {name}"
+            title = f"{what} check of tool {name}"
             async with deadline:
                 opened = await self._resources.values(self._resources.types if signature_of(check).context_name else ())
-                with execution_context(context or ToolContext(), tool=name, resources=opened) as given:
-                    ended = await self._loop.end_of(check_call(check, bound, given), title, is_async=is_async(check))
-            return verdict_of(ended.result())
+                with execution_context(context, tool=name, resources=opened) as given:
+                    call = check_call(check, arguments, given)
+                    ended = await self._loop.end_of(call, title, is_async=is_async(check))
+            return read(ended.result())
         except Exception as error:
             problem = f"no answer within {timeout:g} s" if deadline.expired() else with_advice(describe(error))
-            return GuardrailResult(allowed=True, ask=CHECK_FAILED.format(problem))
+            raise NoToolAnswer(problem) from error
 
     async def _run(
         self,
@@ -321,7 +285,8 @@ class ToolBox:
             unheard = unheard_in(error.__cause__)
             why = f": {unheard.text}" if unheard else ""
             text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds{why}"
-            return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
+            has_begun = unheard is None or unheard.has_begun
+            return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=has_begun)
         except Exception as error:
             ended = Ended(raised=error)
         return ended.value if ended.raised is None else self._result_of_error(name, ended.raised, context)
@@ -352,7 +317,11 @@ class ToolBox:
     ) -> Ended:
         """Return how the call ends: with a ToolResult, or with what the tool raised."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
-        opened = await self._resources.values(call.needs) if call.needs else None
+        try:
+            opened = await self._resources.values(call.needs) if call.needs else None
+        except asyncio.CancelledError:
+            text = "it never started: a resource that it needs was not open yet"
+            raise asyncio.CancelledError(Unheard(text, is_blocker=False, has_begun=False)) from None
         with execution_context(context, tool=name, resources=opened or context.resources) as given:
             bound = call.with_context(given)
             return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)

@@ -44,6 +44,7 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
             "retries": spec.retries if policy.retries is None else policy.retries,
             "local": spec.local if policy.local is None else policy.local,
             "idempotent": _stricter(spec.idempotent, policy.idempotent, is_function=is_function),
+            "safe_to_repeat": spec.safe_to_repeat if policy.idempotent is None else policy.idempotent,
             "parallel_safe": _stricter(spec.parallel_safe, policy.parallel_safe, is_function=is_function),
         }
         spec = spec.model_copy(update=strict)
@@ -319,6 +320,7 @@ def _spec(name: str, offering: Offering) -> ToolSpec:
         name=name,
         timeout=offering.timeout,
         idempotent=offering.idempotent,
+        safe_to_repeat=offering.safe_to_repeat,
         parallel_safe=offering.parallel_safe,
         needs_approval=offering.needs_approval,
         execution=offering.execution,

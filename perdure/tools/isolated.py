@@ -36,7 +36,10 @@ _CHUNK_BYTES = 2**18
 MARK = "PERDURE_ISOLATED_CALL"
 """The variable by which the processes of a call are known, where the system shows it (Linux)."""
 PROCESS_DIED = "process_died"
-_PLAIN = ("run_id", "iteration", "call_id", "idempotency_key", "attempt", "tool", "last_heartbeat", "traceparent")
+_PLAIN = (
+    *("run_id", "iteration", "call_id", "idempotency_key", "attempt", "may_repeat", "tool", "last_heartbeat"),
+    "traceparent",
+)
 _MOST_PER_BYTE = 6
 """Bytes of JSON that a byte of a result may take."""
 _log = get_logger("perdure.tools")

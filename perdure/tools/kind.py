@@ -38,6 +38,8 @@ class Offering:
     """Seconds for one execution; None means `RunOptions.tool_timeout`."""
     idempotent: bool = True
     """Whether an execution that was lost together with its worker may be repeated."""
+    safe_to_repeat: bool = False
+    """Whether an equal call does no harm, as the model is told after one of unknown outcome."""
     parallel_safe: bool = True
     """Whether it may run at the same time as the other calls of one reply."""
     needs_approval: bool = False

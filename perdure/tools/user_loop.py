@@ -10,13 +10,17 @@ import contextlib
 import contextvars
 import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+from pydantic_core import to_json
+
 from ..redaction import get_logger
+from ..tool_calls import ToolProgress
+from .context import ToolContext
 from .threads import Blocker, Ended, LoopThread, end_in_thread, watchdog
 
 _log = get_logger("perdure.tools")
@@ -37,6 +41,7 @@ class Unheard(NamedTuple):
     text: str
     is_blocker: bool
     """Whether the call itself is what blocks it."""
+    has_begun: bool = True
 
 
 class UserLoop:
@@ -268,7 +273,8 @@ class _Execution:
             return Unheard(f"it blocks the event loop{blocker.at}", is_blocker=True)
         # Not the run: it may be another user's.
         what = f"the event loop is blocked by {blocker.task.partition(' of run ')[0]}{blocker.at}"
-        return Unheard(what if self._has_begun else f"it never started: {what}", is_blocker=False)
+        begun = self._has_begun
+        return Unheard(what if begun else f"it never started: {what}", is_blocker=False, has_begun=begun)
 
     async def _run(self) -> None:
         self._has_begun = True
@@ -290,3 +296,81 @@ class _Execution:
     def _deliver(self) -> None:
         if not self.done.done():
             self.done.set_result(self._ended)
+
+
+@contextlib.contextmanager
+def execution_context(context: ToolContext, **more: Any) -> Iterator[ToolContext]:
+    """For the time of an execution: the context whose functions may be called from any thread, also afterwards.
+
+    It has the fields of `more`, too.
+
+    Raises RuntimeError where no event loop is running, for which the functions of `context` are.
+    """
+    execution = _UnderWay(context)
+    try:
+        yield execution.context(**more)
+    finally:
+        execution.end()
+
+
+class _UnderWay:
+    """Made and ended on the event loop that the functions of `context` are for."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._given = context
+        self._loop = asyncio.get_running_loop()
+        self._has_ended = False
+        self._latest: ToolProgress | None = None
+        self._is_due = False
+
+    def context(self, **more: Any) -> ToolContext:
+        """Return the context whose functions may be called from any thread, with the fields of `more`."""
+        own = {"heartbeat": self._heartbeat, "report": self._report, "is_cancelled": self._is_cancelled}
+        # `dataclasses.replace` sets each of the 20 fields by itself, which takes five times as long.
+        given = object.__new__(type(self._given))
+        vars(given).update({**vars(self._given), **own, **more})
+        return given
+
+    def end(self) -> None:
+        """Nobody waits any more: from now on nothing is heard of it, and it is cancelled."""
+        if not self._has_ended:
+            self._tell_latest()
+            self._has_ended = True
+
+    def _is_cancelled(self) -> bool:
+        return self._has_ended or self._given.is_cancelled()
+
+    def _heartbeat(self, *details: object) -> None:
+        _require_json(details)
+        if not self._has_ended:
+            self._call_soon(self._given.heartbeat, *details)
+
+    def _report(self, progress: ToolProgress) -> None:
+        """Only the latest counts: a loop may report in each of its turns, and the event loop has other work."""
+        self._latest = progress
+        if asyncio._get_running_loop() is self._loop:
+            self._tell_latest()
+        elif not self._is_due:
+            self._is_due = True
+            self._call_soon(self._tell_latest)
+
+    def _tell_latest(self) -> None:
+        self._is_due = False
+        latest, self._latest = self._latest, None
+        if latest is not None and not self._has_ended:
+            self._given.report(latest)
+
+    def _call_soon(self, call: Callable[..., None], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # The loop was closed: nobody waits any more.
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+
+def _require_json(details: tuple[object, ...]) -> None:
+    """Here, where the tool learns of it: a beat that can't be sent would end the execution, to be repeated.
+
+    Raises TypeError.
+    """
+    try:
+        to_json([detail for detail in details if not isinstance(detail, bytes)])
+    except (ValueError, RecursionError) as error:
+        raise TypeError(f"heartbeat details need a JSON form: {error}") from None

@@ -38,7 +38,7 @@ LOOK_SECONDS = 1.5
 """Between two looks whether there is a record: once there is one, the server says at once what is added."""
 WAIT_SECONDS = 5.0
 """So long a call waits for a worker's first look, before it goes on without."""
-CALLS = (activities.CALL_MODEL, activities.RUN_TOOL, activities.COMPACT, activities.JUDGE)
+CALLS = (activities.CALL_MODEL, activities.RUN_TOOL, activities.RECONCILE, activities.COMPACT, activities.JUDGE)
 
 _log = get_logger("perdure.worker")
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from temporalio import activity
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
@@ -22,7 +23,7 @@ from ..activities.hooks import Hooks
 from ..activities.inventory import checked_limits, checked_rates, permit
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
-from ..activities.tool_activities import ToolActivities, has_dynamic
+from ..activities.tool_activities import ToolActivities
 from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
 from ..guardrails import Compactor, Guardrails
@@ -297,7 +298,7 @@ class PerdurePlugin(SimplePlugin):
     def _with_activities(self, given: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
         """The owner's activities and those of runs, with a dynamic one unless the owner has one."""
         own, runs = list(given or ()), self.activities_of_runs
-        runs.stock.takes_any_tool = not has_dynamic(own)
+        runs.stock.takes_any_tool = not _has_dynamic(own)
         return [
             *own,
             self.brakes.brake_on_run,
@@ -346,3 +347,11 @@ async def _closing_clients() -> AsyncIterator[None]:
             del _workers[loop]
             await close_clients()
             await close_storage()
+
+
+def _has_dynamic(activities: Sequence[Callable[..., Any]]) -> bool:
+    """Return whether one of these is a dynamic activity; a worker can have only one."""
+    return any(
+        (definition := activity._Definition.from_callable(function)) is not None and definition.name is None
+        for function in activities
+    )

@@ -108,7 +108,7 @@ class ChildRuns:
         if not isinstance(prepared, PreparedRun) or prepared.messages is None:
             return ChildEnd(prepared)
         if self._state.cancelled:
-            return ChildEnd(failure_result(request.name, RunCancelled("")))
+            return ChildEnd(ToolResult.cancellation())
         assert isinstance(spec.execution, ChildRun)
         try:
             input = child_input(self._input, spec.execution, prepared, request, allowance)

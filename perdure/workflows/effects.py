@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -25,6 +25,8 @@ from ..protocol import activities
 from ..protocol.outcome import HeldUp
 from ..text import count_of, one_line
 from ..tool_calls import CHECK_FAILED, Approval, Asked, ToolRequest, ToolSpec
+from ..trace_ids import idempotency_key
+from ..unknown_outcomes import Reconciled, UnknownCall
 from .brakes import unbegun_attempt, until_it_may_begin
 from .deciders import wait_for_deciders
 from .logging import goes_on, person_waited_for, tries_again, waits, workers_were_lost
@@ -284,21 +286,17 @@ class TemporalEffects:
         return await self._offers.run(start)
 
     async def judge_output(self, message: Message) -> JudgedOutput:
-        return await self._offers.run(
-            lambda offer: self._judge(activities.JudgeInput(point="output", message=message, offer=offer))
-        )
+        return await self._ask(self._offers, point="output", message=message)
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
-        return await self._judge_tool(request, self._offers)
+        return await self._ask(self._offers, point="tool", request=request)
 
     async def judge_edited(self, request: ToolRequest) -> GuardrailResult:
         """Ask about arguments that a person has edited: a decision that nobody can judge is refused, not held."""
-        return await self._judge_tool(request, Offers(self._state, may_hold=False))
+        return await self._ask(Offers(self._state, may_hold=False), point="tool", request=request)
 
-    async def _judge_tool(self, request: ToolRequest, offers: Offers) -> GuardrailResult:
-        return await offers.run(
-            lambda offer: self._judge(activities.JudgeInput(point="tool", request=request, offer=offer))
-        )
+    async def _ask(self, offers: Offers, **asked: Any) -> JudgedOutput:
+        return await offers.run(lambda offer: self._judge(activities.JudgeInput(offer=offer, **asked)))
 
     async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
@@ -338,16 +336,20 @@ class TemporalEffects:
             raise CompactionError(str(error)) from error
 
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:
-        return await self._offers.run(
-            lambda offer: self._judge(activities.JudgeInput(point="approval", request=request, offer=offer))
-        )
+        return await self._ask(self._offers, point="approval", request=request)
+
+    def idempotency_key(self, request: ToolRequest) -> str:
+        return idempotency_key(workflow.info().run_id, request.iteration, request.index)
+
+    async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
+        return await self._tool_runs.reconcile(request, earlier)
 
     def misfits(self, request: ToolRequest) -> list[str]:
         # Imported where it is used: readers of runs import this module too, and hardly ever come here.
         from ..tools.validation import call_problems
 
-        tool = self._state.offered_agent.tool(request.name)
-        return call_problems(tool, self._state.tools[request.name], request.arguments) if tool else []
+        tool, spec = self._state.offered_agent.tool(request.name), self._state.tools[request.name]
+        return call_problems(tool, spec, request.arguments) if tool else []
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
         """As `Effects.approve`; the run's deadline ends the wait too."""

@@ -43,7 +43,6 @@ from .waiting import wait_until, wait_until_done
 
 UNKNOWN_OUTCOMES = (START_TO_CLOSE, "TemporalTimeout:Heartbeat", WORKER_SHUTDOWN, OutcomeUnknown.__name__)
 """Error types of others' activities and workflows that may have taken effect; all else says that it has failed."""
-UNKNOWN_EFFECT = "whether it took effect is not known"
 
 
 def failure(
@@ -88,7 +87,7 @@ def activity_failure(
     if isinstance(cause, TemporalTimeoutError):
         return _timeout_of(name, called, cause, seconds)
     if isinstance(cause, CancelledError) and cancelled:
-        return ToolResult.cancellation()
+        return ToolResult.cancellation(outcome_unknown=True)
     return _failure_of(name, f"the activity {called.activity!r}", cause or error)
 
 
@@ -103,14 +102,13 @@ def child_failure(
         text = f"timed out after {over_after:g} seconds; {what} was cancelled"
         return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
     if isinstance(cause, CancelledError) and cancelled:
-        return ToolResult.cancellation()
+        return ToolResult.cancellation(outcome_unknown=True)
     if isinstance(cause, TemporalTimeoutError):
         limit = called.execution_timeout or called.run_timeout
-        text = f"{what} timed out{f' after {limit:g} seconds' if limit else ''}; {UNKNOWN_EFFECT}"
+        text = f"{what} timed out{f' after {limit:g} seconds' if limit else ''}"
         return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
     if isinstance(cause, TerminatedError):
-        text = f"{what} was terminated from outside; {UNKNOWN_EFFECT}"
-        return failure(name, text, kind="terminated", outcome_unknown=True)
+        return failure(name, f"{what} was terminated from outside", kind="terminated", outcome_unknown=True)
     return _failure_of(name, what, cause or error)
 
 
@@ -128,7 +126,7 @@ def _timeout_of(name: str, called: ActivityOptions, cause: TemporalTimeoutError,
         case TimeoutType.SCHEDULE_TO_CLOSE:
             seconds = called.schedule_to_close_timeout or seconds
     last = cause.cause
-    text = f"timed out after {seconds or 0:g} seconds; {UNKNOWN_EFFECT}"
+    text = f"timed out after {seconds or 0:g} seconds"
     if isinstance(last, ApplicationError):
         text = f"{text}. Its last failure: {_description_of(last)}"
     return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
@@ -265,7 +263,7 @@ class ForeignCall:
             return child_failure(name, called, error, limit if is_over else None, self.state.cancelled)
         except Cancelled:
             if not is_over:
-                return ToolResult.cancellation()
+                return ToolResult.cancellation(outcome_unknown=True)
             text = (
                 f"timed out after {limit:g} seconds; the workflow {handle.id!r} was asked to end, and has not ended yet"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from ..loop.decisions import HumanDecisions, Immediate
+from ..loop.decisions import Admitted, HumanDecisions, Immediate
 from ..loop.effects import Cancelled
 from ..tool_calls import ToolRequest, ToolSpec
 from .effects import TemporalEffects
@@ -38,7 +38,7 @@ async def require_as_locked(state: RunState) -> None:
     decisions = HumanDecisions(TemporalEffects(state, no_checkpoint), state.loop)
     why = f"the tools offer something else than their lock says. {advice}"
     try:
-        answer = await decisions.approval(request, ToolSpec(name=ASKED), why)
+        answer = await decisions.approval(Admitted(request, why), ToolSpec(name=ASKED))
     except Cancelled:
         return  # The loop ends the run.
     if isinstance(answer, Immediate):

@@ -164,7 +164,7 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
     cause = error.cause
     prefix = f"Error: Tool '{name}' failed:"
     if isinstance(cause, CancelledError):
-        return ToolResult.cancellation()
+        return ToolResult.cancellation(outcome_unknown=True)
     if timed_out(error):
         text = f"{prefix} timed out after {timeout:g} seconds"
         return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)

@@ -12,11 +12,13 @@ from temporalio.workflow import ActivityHandle
 
 from ..errors import RunError
 from ..event_data import StatusData
+from ..loop.effects import Cancelled
 from ..loop.limits import Allowance, ChildEnd
 from ..messages import Postponed, ToolResult
 from ..payloads.storage.files import NOT_STORED
 from ..protocol import activities
 from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
+from ..unknown_outcomes import Reconciled, UnknownCall
 from . import logging as log_lines
 from .brakes import look_at_brakes
 from .child_runs import ChildRuns
@@ -29,6 +31,7 @@ from .policies import (
     NO_RETRY,
     OFFERED_RETRIES,
     SUSPECT_RETRIES,
+    describe_failure,
     failed_result,
 )
 from .run_state import DelegatedCall, RunState
@@ -68,6 +71,35 @@ class ToolRuns:
             case other:
                 text = f"Error: Tool '{request.name}' can't be executed: this version does not know {other.by!r}"
                 return ToolResult.failure(text, kind="configuration")
+
+    async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
+        """Return what the tool's own function finds out about an earlier call. Raises `Cancelled`, and the `RunError`
+        of a tool that no worker has.
+        """
+        state, timeout = self._state, self._state.tools[request.name].timeout or self._options.tool_timeout
+
+        async def start(offer: activities.Offer | None) -> Reconciled:
+            handle = workflow.start_activity(
+                activities.RECONCILE,
+                activities.ReconcileInput(
+                    request=request, idempotency_key=earlier.key, timeout=timeout, offer=offer, fresh=state.freshness
+                ),
+                result_type=Reconciled,
+                start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
+                heartbeat_timeout=state.heartbeat_timeout,
+                retry_policy=OFFERED_RETRIES if offer else LOST_WORKER_RETRIES,
+                summary=about_call("reconcile", request.name, request.arguments),
+            )
+            if not await wait_until_done(handle, state):
+                await give_up(handle)
+                raise Cancelled
+            found: Reconciled = await handle
+            return found
+
+        try:
+            return await self._offers.run(start)
+        except ActivityError as error:
+            return Reconciled(doubt=describe_failure(error)[1])
 
     def _foreign(self, request: ToolRequest, spec: ToolSpec) -> ForeignCall:
         return ForeignCall(request, spec, self._state)
@@ -116,7 +148,7 @@ class ToolRuns:
             return await self._finish(activities.FinishInput(request=request, completion=call.completion))
         if state.cancelled:
             state.awaited.close(call, "the run was cancelled")
-            return ToolResult.cancellation()
+            return ToolResult.cancellation(outcome_unknown=True)
         is_late = min(ends) == call.shown.deadline
         over = f"within {postponed.seconds:g} seconds" if is_late else "in the time of the run (max_seconds)"
         state.awaited.close(call, f"no system had finished it {over}")
@@ -198,7 +230,7 @@ class ToolRuns:
         if await wait_until_done(handle, self._state, grace=grace, why=why):
             return await handle
         await give_up(handle)
-        return ToolResult.cancellation()
+        return ToolResult.cancellation(outcome_unknown=True)
 
 
 def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:

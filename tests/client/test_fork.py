@@ -18,6 +18,7 @@ from perdure.testing.script import Script
 from ..support.agents import QUESTION, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -142,7 +143,7 @@ async def test_of_open_cancelled_and_failed_runs(stage: Stage, scripted: Scripte
             await run.result()
         of_cancelled = await forked(stage, run, 3)
         assert (await of_cancelled.result()).output == "done"
-        assert texts(model.requests[-1].messages)[-1] in ("waited", "[cancelled]")
+        assert texts(model.requests[-1].messages)[-1] in ("waited", f"[cancelled]{FIND_OUT}")
         of_failed = await forked(stage, fork, 2, options={"max_iterations": 4})
         assert (await of_failed.result()).output == "done"
 

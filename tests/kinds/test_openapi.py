@@ -23,6 +23,7 @@ from ..runs.test_secrets import everything_recorded
 from ..support.agents import scripted_agent
 from ..support.openapi_service import KEY, PIXEL, Service, served
 from ..support.stage import Stage
+from ..support.unknown_outcomes import NEEDS_APPROVAL
 from ..support.waiting import wait_for
 from ..support.worker_process import WorkerJob
 from ..support.workers import Nursery
@@ -265,7 +266,7 @@ async def test_a_worker_killed_in_mid_call(
     told = {message.metadata["tool_call_id"]: message.text for message in results(result)}
     assert list(told.values()) == [
         '{"done":"GET"}',
-        "Error: Tool 'slowPost' failed: its worker was lost while it ran; whether it took effect is not known",
+        f"Error: Tool 'slowPost' failed: its worker was lost while it ran{NEEDS_APPROVAL}",
     ]
     assert service.calls["GET /slow"] == 2
     assert service.calls["POST /slow"] == 1

@@ -31,6 +31,7 @@ from ..support.agents import scripted_agent
 from ..support.families import calls, family_script, takes, write_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -520,7 +521,7 @@ async def test_a_cancelled_run_cancels_the_runs_that_it_has_called(
         for place in ("", "/1-0", "/1-0/1-0"):
             described = await stage.client.get_workflow_handle(f"{run.id}{place}").describe()
             assert described.status == WorkflowExecutionStatus.CANCELED
-    assert tool_texts(cancelled.value.messages) == ["[cancelled]", "[cancelled]"]
+    assert tool_texts(cancelled.value.messages) == [f"[cancelled]{FIND_OUT}"] * 2
     assert model.requests[-1].aborted
 
 
@@ -539,7 +540,7 @@ async def test_a_called_agent_has_the_settings_of_its_own_file_and_ends_with_its
         await run.cancel()
         with pytest.raises(RunCancelled) as cancelled:
             await asyncio.wait_for(run.result(), 20)
-    assert tool_texts(cancelled.value.messages) == ["[cancelled]"]
+    assert tool_texts(cancelled.value.messages) == [f"[cancelled]{FIND_OUT}"]
     assert gate.left == 0
     handle = stage.client.get_workflow_handle(f"{run.id}/1-0")
     options = (await read_input(stage.client, handle.id, (await handle.describe()).run_id)).options
@@ -669,4 +670,4 @@ async def test_in_this_process_what_goes_wrong(tmp_path: Path) -> None:
         await run.run()
     failed, stopped = tool_texts(cancelled.value.messages)
     assert failed.startswith("Error: Tool 'clerk' failed: execute: ")
-    assert stopped == "[cancelled]"
+    assert stopped == f"[cancelled]{FIND_OUT}"

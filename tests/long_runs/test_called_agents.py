@@ -16,6 +16,7 @@ from perdure.testing.script import Script
 from ..support.comparison import links
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -79,5 +80,6 @@ async def test_cancelling_reaches_an_agent_that_has_continued_as_new(
             await run.result()
         described = await stage.client.get_workflow_handle(f"{run.id}/1-0").describe()
     assert described.status == WorkflowExecutionStatus.CANCELED
-    assert [message.text for message in cancelled.value.messages if message.role == "tool"] == ["[cancelled]"]
+    told = [message.text for message in cancelled.value.messages if message.role == "tool"]
+    assert told == [f"[cancelled]{FIND_OUT}"]
     assert model.requests[-1].aborted

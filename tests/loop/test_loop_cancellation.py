@@ -17,6 +17,7 @@ from perdure.testing import asks, call, says
 from perdure.tool_calls import Approval, ToolRequest
 
 from ..support.loop_stage import Said, Stage
+from ..support.unknown_outcomes import FIND_OUT
 
 
 async def cancelled(stage: Stage) -> RunCancelled:
@@ -179,8 +180,9 @@ async def test_a_tool_that_outlasts_its_grace_period_is_given_up(grace: float) -
     started = time.monotonic()
     await cancelled(stage)
     assert grace <= time.monotonic() - started < 2
-    assert (stage.results(), ended) == (["[cancelled]"], ["told"])
-    assert stage.data("tool_result") == [{"name": "work", "result": "[cancelled]", "isCancelled": True}]
+    assert (stage.results(), ended) == ([f"[cancelled]{FIND_OUT}"], ["told"])
+    [told] = stage.data("tool_result")
+    assert (told["isCancelled"], told["outcomeUnknown"]) == (True, True)
 
 
 async def test_a_plain_tool_in_its_thread_is_given_up_after_the_grace_period() -> None:
@@ -194,7 +196,7 @@ async def test_a_plain_tool_in_its_thread_is_given_up_after_the_grace_period() -
     stage = Stage(asks("work"), tools={"work": work}, cancel_grace=0.01)
     await cancelled(stage)
     release.set()
-    assert stage.results() == ["[cancelled]"]
+    assert stage.results() == [f"[cancelled]{FIND_OUT}"]
 
 
 async def test_between_the_guardrail_and_the_tool() -> None:

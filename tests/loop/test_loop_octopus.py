@@ -14,6 +14,7 @@ from perdure.options import RunOptions
 from perdure.testing import asks, call, says
 
 from ..support.loop_stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 
 BALANCE = call("get_leave_balance", "tc_01", employeeId="EMP-1042")
 MANAGER = call("get_manager_details", "tc_02", employeeId="EMP-1042")
@@ -80,7 +81,7 @@ async def tool_timeout_seconds() -> None:
     agent = octopus("hang", ToolTimeoutSeconds=0.05)
     stage = Stage(asks(call("hang")), says("Too slow."), tools={"hang": hang}, agent=agent)
     assert (await stage.play()).output == "Too slow."
-    assert stage.results() == ["Error: Tool 'hang' failed: timed out after 0.05 seconds"]
+    assert stage.results() == ["Error: Tool 'hang' failed: timed out after 0.05 seconds" + FIND_OUT]
 
 
 async def parallel_tool_execution() -> None:

@@ -17,6 +17,7 @@ from perdure.tools import tool
 from perdure.tools.context import ToolContext
 
 from ..support.loop_stage import Stage, written
+from ..support.unknown_outcomes import FIND_OUT
 
 LOOK = Agent.model_validate(
     {
@@ -126,10 +127,11 @@ async def test_a_tool_that_takes_too_long_is_a_result() -> None:
 
     tools = {"hang": hang, "hang_plainly": hang_plainly}
     stage = await answer(*[call(name) for name in tools], tools=tools, tool_timeout=0.02)
-    assert stage.results() == [f"Error: Tool '{name}' failed: timed out after 0.02 seconds" for name in tools]
+    told = [f"Error: Tool '{name}' failed: timed out after 0.02 seconds{FIND_OUT}" for name in tools]
+    assert stage.results() == told
     assert [message.metadata.get("status") for message in stage.messages[3:5]] == ["timeout"] * 2
     stage = await answer(call("hang_by_itself"), tools={"hang_by_itself": hang_by_itself})
-    assert stage.results() == ["Error: Tool 'hang_by_itself' failed: timed out after 0.01 seconds"]
+    assert stage.results() == [f"Error: Tool 'hang_by_itself' failed: timed out after 0.01 seconds{FIND_OUT}"]
 
 
 async def test_an_unknown_tool_is_a_result_that_lists_what_exists() -> None:

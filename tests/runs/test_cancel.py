@@ -22,6 +22,7 @@ from perdure.tools import tool
 from ..support.agents import WIRES, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -169,7 +170,7 @@ async def test_a_tool_that_outlasts_its_grace_is_given_up(stage: Stage, scripted
         await gate.reached.wait()
         await run.cancel()
         error = await cancelled(stage, run)
-    assert tool_texts(error.messages) == ["[cancelled]"]
+    assert tool_texts(error.messages) == [f"[cancelled]{FIND_OUT}"]
     assert error.messages[-1].metadata["status"] == "cancelled"
     assert gate.left == 0
 

@@ -13,6 +13,7 @@ from ..support.comparison import portable
 from ..support.kill_scenarios import KILLED_VECTORS, KillScenarios
 from ..support.kills import POINTS, ROUNDS, Point
 from ..support.run_vectors import VectorCase, check
+from ..support.unknown_outcomes import NEEDS_APPROVAL
 
 RESUME_SECONDS = 10.0
 STEPS = range(ROUNDS + 1)
@@ -40,9 +41,8 @@ async def test_a_tool_that_must_not_run_twice_does_not(kills: KillScenarios) -> 
     outcome = await kills.outcome("paid")
     assert outcome.started == {"call_1": 1}
     assert outcome.ended == {}
-    assert outcome.result.messages[-2].text == (
-        "Error: Tool 'pay' failed: its worker was lost while it ran; whether it took effect is not known"
-    )
+    lost = f"Error: Tool 'pay' failed: its worker was lost while it ran{NEEDS_APPROVAL}"
+    assert outcome.result.messages[-2].text == lost
     assert outcome.result.output == "I do not know whether it was paid."
     assert outcome.resumed_after is not None
     assert outcome.resumed_after < RESUME_SECONDS, outcome.delays

@@ -17,6 +17,7 @@ from perdure.testing.script import Script
 from ..support.agents import scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
 from .test_cancel import cancelled, tool_texts
 
@@ -69,7 +70,13 @@ TERMINATION = [
         ["Error: Tool 'broken' failed: ValueError: no such employee"],
     ),
     Row("end_turn stop reason", [says("15 days")], ("15 days", False), [], wire="anthropic"),
-    Row("cancelled", [asks(call("gate", "tc_01"))], ("[cancelled]", True), ["[cancelled]"], cancelled_in_a_tool),
+    Row(
+        "cancelled",
+        [asks(call("gate", "tc_01"))],
+        ("[cancelled]", True),
+        [f"[cancelled]{FIND_OUT}"],
+        cancelled_in_a_tool,
+    ),
 ]
 
 
@@ -111,8 +118,8 @@ async def test_ten_calls_of_which_one_fails_one_hangs_and_one_is_cancelled(stage
     texts = tool_texts(error.messages)
     assert [text for text in texts if text.startswith("result")] == [f"result {n}" for n in (0, 1, 2, 4, 6, 7, 8)]
     assert texts[3] == "Error: Tool 'work' failed: ValueError: no such employee"
-    assert texts[5] == "Error: Tool 'hang' failed: timed out after 0.5 seconds"
-    assert texts[9] == "[cancelled]"
+    assert texts[5] == "Error: Tool 'hang' failed: timed out after 0.5 seconds" + FIND_OUT
+    assert texts[9] == f"[cancelled]{FIND_OUT}"
     assert last.left == 0
 
 

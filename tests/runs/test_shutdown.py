@@ -19,6 +19,7 @@ from perdure.tools import tool
 from ..support.agents import scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
+from ..support.unknown_outcomes import NEEDS_APPROVAL
 from ..support.waiting import wait_for
 from .test_cancel import has_event
 
@@ -76,9 +77,7 @@ async def test_in_a_tool_that_must_not_run_twice(
     async with stage.worker([pay]):
         result = await run.result()
     assert gate.entered == 1
-    assert result.messages[3].text == (
-        "Error: Tool 'pay' failed: its worker was lost while it ran; whether it took effect is not known"
-    )
+    assert result.messages[3].text == f"Error: Tool 'pay' failed: its worker was lost while it ran{NEEDS_APPROVAL}"
     assert result.messages[3].metadata["status"] == "error"
     lines = list(in_lines(await summary(ServerConnection(stage.client, None), run, messages=False)))
     assert any("✗ pay() failed, its outcome is not known, " in line for line in lines), lines

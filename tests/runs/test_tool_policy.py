@@ -18,6 +18,7 @@ from perdure.testing.script import Script
 from ..support.agents import scripted_agent
 from ..support.command_line import Cli
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT, NEEDS_APPROVAL
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -85,7 +86,7 @@ async def test_what_may_have_taken_effect_is_not_repeated(stage: Stage, scripted
 
     declared = policy("work", retries=3, idempotent=False, timeout=0.2)
     text = await last_result(stage, scripted, {"work": work}, declared)
-    assert "timed out after 0.2 seconds" in text
+    assert text == f"Error: Tool 'work' failed: timed out after 0.2 seconds{NEEDS_APPROVAL}"
     assert started == [1]
 
 
@@ -144,7 +145,7 @@ async def test_a_local_tool_that_takes_too_long(stage: Stage, scripted: Scripted
     text = await last_result(stage, scripted, [slow], policy("slow", local=True))
     assert text == (
         "Error: Tool 'slow' failed: timed out after 2 seconds; it is local, and a local tool has 2 seconds: "
-        "remove `local` from its declaration"
+        f"remove `local` from its declaration{FIND_OUT}"
     )
 
 

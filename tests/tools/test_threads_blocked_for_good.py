@@ -17,6 +17,7 @@ from perdure.tools.threads import LoopThread
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 
 Scripted = Callable[[Script], ScriptedModel]
 TIMED_OUT = "Error: Tool '{}' failed: timed out after 1 seconds"
@@ -69,7 +70,7 @@ def blocked(stage: Stage, scripted: Scripted) -> Iterator[Blocked]:
 
 async def test_what_comes_after_runs_on_another_loop(blocked: Blocked) -> None:
     first, second = await blocked.meet(None)
-    assert first == [f"{TIMED_OUT.format('blocks')}: it blocks the event loop at {blocked.place}", "worked"]
+    assert first == [f"{TIMED_OUT.format('blocks')}: it blocks the event loop at {blocked.place}{FIND_OUT}", "worked"]
     never = f"it never started: the event loop is blocked by tool blocks at {blocked.place}"
     assert second == [f"{TIMED_OUT.format('works')}: {never}", "worked"]
     assert blocked.effects == {"blocks": 1, "works": 2}
@@ -83,3 +84,4 @@ async def test_a_loop_that_was_given_is_kept_and_each_result_says_what_blocks_it
     assert blocked.effects == {"blocks": 1}
     blocked.released.set()
     await given.close()
+    assert blocked.effects == {"blocks": 1}

@@ -20,7 +20,7 @@ from ...history.chain import Chain, cancel_reason, closing_tail
 from ...history.link import RecordedLink
 from ...history.results import read_result
 from ...history.transcript import Transcript
-from ...messages import CANCELLED_TEXT, Message, ToolResult
+from ...messages import Message, ToolResult
 from ...payloads.encryption.keys import ENCRYPTION_ERROR
 from ...payloads.storage.files import STORAGE_ERROR
 from ...protocol.outcome import RunFailure, RunOutput, RunResult
@@ -183,11 +183,11 @@ async def _result_in_history(chain: Chain, call_id: str, iteration: int | None) 
 
 def _result_in_events(events: Iterable[RunEvent], told: RunEvent) -> ToolResult:
     text, call = told.data["result"], (told.iteration, told.call_id)
-    # Workers that are older than the field tell it by the text alone.
-    if told.data.get("isCancelled") or text == CANCELLED_TEXT:
-        return ToolResult.cancellation()
+    unknown = bool(told.data.get("outcomeUnknown"))
+    if told.data.get("isCancelled"):
+        return ToolResult.failure(text, kind="cancelled", status="cancelled", outcome_unknown=unknown)
     if any(event.type == "error" and (event.iteration, event.call_id) == call for event in events):
-        return ToolResult.failure(text, kind="error")
+        return ToolResult.failure(text, kind="error", outcome_unknown=unknown)
     return ToolResult.of_text(text)
 
 

@@ -197,7 +197,7 @@ async def call_tool(pool: Pool, target: Target, call: McpCall) -> ToolResult:
         ended = await _try(pool, target, call)
     if isinstance(ended, ToolResult):
         return ended
-    text = f"{target}: {ended.text}. {_outcome(ended)}"
+    text = f"{target}: {ended.text}{'' if ended.outcome_unknown else '. The tool was not executed'}"
     kind = f"http_{ended.status}" if ended.status else LOST
     return _failure(call, text, kind, outcome_unknown=ended.outcome_unknown)
 
@@ -230,7 +230,7 @@ async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResu
     try:
         answer = await _send(client, target, call, asking)
     except (ValidationError, RuntimeError) as error:
-        text = f"{target} answered against the protocol: {one_line(str(error), 500)}. The tool may have been executed"
+        text = f"{target} answered against the protocol: {one_line(str(error), 500)}"
         return _failure(call, text, REFUSED, outcome_unknown=True)
     if isinstance(answer, types.InputRequiredResult):
         if asked := Elicitation.of(answer):
@@ -318,12 +318,6 @@ async def _loss(connection: McpConnection, error: mcp.MCPError) -> Fault | None:
     if fault.is_session_over:
         connection.retire()
     return fault
-
-
-def _outcome(lost: Fault) -> str:
-    if lost.outcome_unknown:
-        return "Whether the tool was executed is not known: find out before you call it again"
-    return "The tool was not executed"
 
 
 def _questions(asked: types.InputRequiredResult) -> str:

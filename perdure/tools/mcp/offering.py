@@ -82,6 +82,7 @@ def _offering_of(tool: Tool, listed: types.Tool, name: str) -> Offering:
         parameters=known.value(_parameters(listed.input_schema)),
         details={"tool": listed.name, "idempotent": idempotent, **({"task": True} if is_task else {})},
         idempotent=idempotent,
+        safe_to_repeat=idempotent,
         needs_approval=needs_approval(getattr(tool, "approval_mode", None), listed.name),
     )
 

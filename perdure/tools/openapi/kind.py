@@ -123,7 +123,7 @@ class OpenApiKind(ToolKind):
         except SpecificationError as error:
             return _failure(call.name, str(error), kind="configuration")
         except HttpFailure as error:
-            text = _failure_text(operation, error)
+            text = f"{operation.title}: {error}"
             return _failure(call.name, text, kind=error.kind, outcome_unknown=error.outcome_unknown)
         if answer.status == 401 and connection is not None and connection.kind == "oauth":
             self._tokens.forget(connection)
@@ -191,13 +191,6 @@ def _checked_base(operation: Operation, connection: Connection | None, limits: W
 def _offer_error(tool: OpenApiTool, why: str) -> str:
     named = (tool.specification or "").partition("?")[0].rpartition("@")[2]
     return f"{named}: {why}" if named and not why.startswith(named) else why
-
-
-def _failure_text(operation: Operation, error: HttpFailure) -> str:
-    text = f"{operation.title}: {error}"
-    if error.outcome_unknown and not operation.is_idempotent:
-        return f"{text}. Whether it took effect is not known"
-    return text
 
 
 def _result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Iterable[str]) -> ToolResult:

@@ -221,6 +221,7 @@ def _offering_of(found: Found, here: _Surroundings, taken: set[str]) -> Offering
         parameters=arguments.schema(),
         details=operation.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         idempotent=operation.is_idempotent,
+        safe_to_repeat=operation.is_idempotent,
     )
 
 

@@ -216,7 +216,7 @@ class RemoteCall:
             fault = fault_of(error)
             if self._task is None:
                 if fault.outcome_unknown:
-                    raise self._loss(f"{fault.text}; whether it has begun to work is not known") from error
+                    raise self._loss(fault.text) from error
                 raise AgentError(self._error_text(fault.text)) from error
         if self._task is None and self._news.message is None:
             raise self._loss("it has answered with neither a task nor a message")

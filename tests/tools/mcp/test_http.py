@@ -151,7 +151,7 @@ ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] =
     "unavailable": (
         lambda request, message: Response("try later", 503),
         "it answered HTTP 503 Service Unavailable: try later",
-        "not known",
+        "",
     ),
     "refused": (
         lambda request, message: Response("no such thing", 400),
@@ -166,27 +166,27 @@ ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] =
     "html": (
         lambda request, message: Response("<p>Hello", media_type="text/html"),
         "its answer is neither JSON nor events, but 'text/html'",
-        "not known",
+        "",
     ),
     "no JSON": (
         lambda request, message: Response("oops", media_type="application/json"),
         "its response does not match this request: 'oops'",
-        "not known",
+        "",
     ),
     "another's answer": (
         lambda request, message: text({"id": 4711}, "hi"),
         'its response does not match this request: \'{"jsonrpc"',
-        "not known",
+        "",
     ),
-    "no result": (lambda request, message: said(message, {"content": 5}), "answered against the protocol", "may have"),
+    "no result": (lambda request, message: said(message, {"content": 5}), "answered against the protocol", ""),
     "compressed": (
         lambda request, message: Response(b"\x1f\x8b", headers={"content-encoding": "gzip"}),
         "its answer is compressed, though that was declined",
-        "not known",
+        "",
     ),
-    "huge": (huge, "its answer has more than 4,194,304 bytes", "not known"),
-    "broken off": (broken_off, "the connection broke: ", "not known"),
-    "events that end": (events_that_end, "the connection broke: SSE stream ended without a response", "not known"),
+    "huge": (huge, "its answer has more than 4,194,304 bytes", ""),
+    "broken off": (broken_off, "the connection broke: ", ""),
+    "events that end": (events_that_end, "the connection broke: SSE stream ended without a response", ""),
 }
 
 

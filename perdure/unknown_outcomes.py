@@ -1,0 +1,95 @@
+"""Tool calls of which nobody knows whether they have taken effect, and the answers of who finds that out. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from .messages import Exchanged, JsonObject, ToolResult
+from .tool_calls import ToolSpec
+
+
+class UnknownCall(Exchanged):
+    """A call of a run that may have taken effect, although it has no result that says so."""
+
+    same: str
+    """Equal for calls of the same tool with the same arguments."""
+    key: str
+    """The call's idempotency key."""
+    iteration: int
+
+    def reason(self, doubt: str) -> str:
+        """Return why a person is asked about an equal call, where the tool's own function has this doubt."""
+        call = f"the equal call of iteration {self.iteration}"
+        why = f"it may repeat {call}, of which nobody knows whether it took effect"
+        return f"{why}, and its reconcile function can't tell: {doubt}" if doubt else why
+
+
+def unknown_note(spec: ToolSpec) -> str:
+    """Return what the model reads after the text of such a call's result."""
+    return f"The call may have taken effect all the same: nobody knows. {_way_out(spec)}"
+
+
+def _way_out(spec: ToolSpec) -> str:
+    if spec.reconcile:
+        return "To find out, make exactly the same call again: the tool then looks first whether this one was done."
+    find_out = "Find out before you make it again, if another tool can tell"
+    if not spec.idempotent:
+        return f"{find_out}: exactly the same call needs a person's approval."
+    return "To make exactly the same call again is declared to be safe." if spec.safe_to_repeat else f"{find_out}."
+
+
+def same_call(name: str, arguments: JsonObject) -> str:
+    """Return what is equal for calls of one tool with the same arguments, however they are written.
+
+    Their order does not count, nor whether a number is written as `1`, `1.0` or `"1"`, nor whether what is absent is
+    written as null: functions take one for the other.
+    """
+    text = json.dumps([name, _plain(arguments)], sort_keys=True)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _plain(each) for name, each in value.items() if each is not None}
+        case list():
+            return [_plain(each) for each in value]
+        case float() if value.is_integer():
+            return str(int(value))
+        case str() | None:
+            return value
+        case _:
+            return json.dumps(value)
+
+
+@dataclass(frozen=True)
+class Done:
+    """Says of an earlier call that it has taken effect; the tool is not executed."""
+
+    result: Any = None
+    """The result of the call that asks, as the tool itself would have returned it."""
+
+
+@dataclass(frozen=True)
+class NotDone:
+    """Says of an earlier call that it has not taken effect, and never will; the tool is executed."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Says that nobody can tell: a person is asked."""
+
+    reason: str = ""
+    """What that person is told."""
+
+
+class Reconciled(Exchanged):
+    """What a tool's `reconcile` function has found; neither field is set where the earlier call was not done."""
+
+    result: ToolResult | None = None
+    """Set where it was done."""
+    doubt: str | None = None
+    """Set where that is not known: why."""

@@ -1,0 +1,79 @@
+"""Calls of unknown outcome on a server: what the run remembers of them, and who is asked before one is repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from perdure import Done, NotDone, ToolContext, tool
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from ..support.remote_weather import tool_texts
+from ..support.stage import Stage
+from ..support.unknown_outcomes import NEEDS_APPROVAL, RECONCILES
+from ..support.waiting import wait_for
+
+PAY = {"name": "pay", "kind": "function"}
+Scripted = Callable[[Script], ScriptedModel]
+TIMED_OUT = "Error: Tool 'pay' failed: timed out after 0.3 seconds"
+
+
+class Bank:
+    """Pays, but its answer to the first request never comes."""
+
+    def __init__(self, **declared: Any) -> None:
+        self.paid: list[tuple[str, bool]] = []
+        """The key of each payment, and whether it was known that it may be a repetition."""
+
+        @tool(timeout=0.3, **declared)
+        async def pay(context: ToolContext) -> str:
+            self.paid.append((context.idempotency_key, context.may_repeat))
+            if len(self.paid) == 1:
+                await asyncio.sleep(60)
+            return "paid"
+
+        self.pay = pay
+
+
+async def test_a_person_is_asked_with_the_reason(stage: Stage, scripted: Scripted) -> None:
+    bank = Bank(idempotent=False)
+    model = scripted([asks(call("pay")), asks(call("pay")), says("done")])
+    async with stage.worker([bank.pay]):
+        run = await stage.start(scripted_agent(model, [PAY]))
+
+        async def waits() -> bool:
+            return bool((await run.status()).pending_approvals)
+
+        await wait_for(waits)
+        [pending] = (await run.status()).pending_approvals
+        assert pending.reason is not None
+        assert pending.reason.startswith("it may repeat the equal call of iteration 1, of which nobody knows")
+        await run.approve(pending.call_id)
+        result = await run.result()
+    assert tool_texts(result) == [f"{TIMED_OUT}{NEEDS_APPROVAL}", "paid"]
+    assert [may_repeat for _, may_repeat in bank.paid] == [False, True]
+    told = [event.data.get("outcomeUnknown") for event in await run.events() if event.type == "tool_result"]
+    assert told == [True, None]
+    assert (await run.tool_result("call_pay", iteration=1)).outcome_unknown
+
+
+@pytest.mark.parametrize(("is_done", "payments"), [(True, 1), (False, 2)])
+async def test_the_tool_finds_out_by_the_first_call_s_key(
+    stage: Stage, scripted: Scripted, is_done: bool, payments: int
+) -> None:
+    def look(arguments: dict[str, Any], key: str) -> Done | NotDone:
+        assert arguments == {}
+        return Done("paid before") if is_done and key == bank.paid[0][0] else NotDone()
+
+    bank = Bank(reconcile=look)
+    model = scripted([asks(call("pay")), asks(call("pay")), says("done")])
+    async with stage.worker([bank.pay]):
+        run = await stage.start(scripted_agent(model, [PAY]))
+        result = await run.result()
+    assert tool_texts(result) == [f"{TIMED_OUT}{RECONCILES}", "paid before" if is_done else "paid"]
+    assert len(bank.paid) == payments
