@@ -109,7 +109,7 @@ class OpenAIResponses(OpenAIFormat):
             calls=calls,
             usage=read_usage(response.get("usage"), _USAGE),
             finish_reason=incomplete.get("reason") or response.get("status"),
-            refusal=_refusal(items),
+            refusal=_message_text(items, {"refusal": "refusal"}),
             by_default="cut_short" if "incomplete" in (response.get("status"), *asked) else "whole",
             open_calls=[index for index, status in enumerate(asked) if status != "completed"],
             provider_calls=[_provider_call(item) for item in items if _is_providers(item["type"])],
@@ -233,16 +233,15 @@ def _part(part: Part) -> dict[str, Any]:
 
 def _text_and_calls(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
     """Return the text or refusal in all message items, and the function calls."""
-    parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
-    text = "".join(part[_TEXT_TYPES[part["type"]]] for part in parts if part["type"] in _TEXT_TYPES)
     calls = [item for item in items if item["type"] == "function_call"]
     asked = [(call.get("call_id"), call.get("name"), call.get("arguments")) for call in calls]
-    return text, read_calls(asked, response_id)
+    return _message_text(items, _TEXT_TYPES), read_calls(asked, response_id)
 
 
-def _refusal(items: Sequence[Mapping[str, Any]]) -> str:
+def _message_text(items: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> str:
+    """Return the text in all message items: type of a part → the key of its text."""
     parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
-    return "".join(part["refusal"] for part in parts if part["type"] == "refusal")
+    return "".join(part[keys[part["type"]]] for part in parts if part["type"] in keys)
 
 
 def _is_providers(type: str) -> bool:

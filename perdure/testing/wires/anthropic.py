@@ -14,11 +14,6 @@ Event = dict[str, Any]
 Block = dict[str, Any]
 
 
-def count_turns(body: dict[str, Any]) -> int:
-    """Return the assistant turns in the conversation of a request."""
-    return sum(message.get("role") == "assistant" for message in body.get("messages", []))
-
-
 def read_messages(body: dict[str, Any]) -> list[Message]:
     """Return the conversation of a request in the neutral form."""
     messages = [Message.system(text_of(body["system"]))] if body.get("system") else []
