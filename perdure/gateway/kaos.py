@@ -24,6 +24,7 @@ from ..protocol.search_attributes import AGENT, quote
 from ..schema import object_schema
 from ..worker.health import why_unwell
 from .gateway import Gateway, OfferedAgent
+from .held import unless_held
 from .identity import Identity
 from .openai_chat import ChatCompletion
 from .openai_wire import ChatMessage, request_in
@@ -189,7 +190,7 @@ class _KaosCompletion(ChatCompletion):
             by=self._identity.name,
             role="task-delegation" if last.role == DELEGATED else "user",
         )
-        await run.agent_name()  # waits until the turn has begun
+        await unless_held(self._gateway, run.id, run.agent_name())  # waits until the turn has begun
         return run
 
     def _frame_beside(self, id: str, event: RunEvent) -> bytes:

@@ -15,6 +15,7 @@ from ..client import RunHandle
 from ..errors import RunError
 from ..interop.octopus import PREAMBLE_CHARS, OctopusEvent, octopus_events, sse_frame
 from .gateway import Gateway, OfferedAgent
+from .held import unless_held, until_held
 from .identity import Identity
 from .operations import json_body, problem_of_request, problem_response
 from .problems import HttpProblem
@@ -93,8 +94,8 @@ async def _frames(
 async def _events(gateway: Gateway, identity: Identity, run: RunHandle) -> AsyncGenerator[OctopusEvent, None]:
     """Yield the events of a turn that may not have begun yet. Raises after the last what the run raises."""
     async with gateway.ending.waits.limit():
-        agent = await run.agent_name()  # waits until the run has begun
-    read = gateway.stream(await gateway.run(identity, run.id))
+        agent = await unless_held(gateway, run.id, run.agent_name())  # waits until the run has begun
+    read = until_held(gateway, run.id, gateway.stream(await gateway.run(identity, run.id)))
     held_back = PREAMBLE_CHARS if gateway.stream_after is None else gateway.stream_after
     async with aclosing(octopus_events(run, agent_id=agent, events=read, held_back=held_back)) as events:
         async for event in events:

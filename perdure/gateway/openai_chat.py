@@ -20,6 +20,7 @@ from ..messages import DELEGATED, Usage
 from ..options import RunOptions
 from .gateway import FINISHES, FoundRun, Gateway, OfferedAgent, digest_of, output_text
 from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
+from .held import unless_held, until_held
 from .identity import Identity
 from .openai_start import ORIGIN_NAME, AgentRequest
 from .openai_wire import (
@@ -144,7 +145,7 @@ class ChatCompletion:
 
     async def _whole(self, found: FoundRun) -> Response:
         try:
-            result = await found.handle.result()
+            result = await unless_held(self._gateway, found.id, found.handle.result())
         except RunError as error:
             raise HttpProblem(422, error.kind, str(error), headers=run_headers(found.id)) from error
         text = output_text(result.output)
@@ -161,7 +162,7 @@ class ChatCompletion:
         id = _completion_id(found)
         yield self._chunk(id, {"role": "assistant", "content": ""})
         try:
-            async with aclosing(self._gateway.stream(found)) as events:
+            async with aclosing(until_held(self._gateway, found.id, self._gateway.stream(found))) as events:
                 async for each in self._chunks(id, events):
                     yield each
         except Exception as error:
