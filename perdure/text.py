@@ -76,9 +76,15 @@ def utf8_bytes(text: str) -> int:
 MAX_TEXT_BYTES = 8 * 1024
 """For what a stranger's text may add to a failure."""
 
+_SHOWN = re.compile(r"[^\s\0-\x1f\x7f\u200b-\u200f\u2060\ufeff]")
 _HALF = re.compile("[\ud800-\udfff]")
 _LONGEST_WORD = 1024
 _LAST_WORD = re.compile(r"\S+\Z")
+
+
+def says_something(text: str) -> bool:
+    """Return whether the text has a character that is seen."""
+    return _SHOWN.search(text) is not None
 
 
 def valid_text(text: str) -> str:

@@ -17,7 +17,7 @@ from ..event_data import (
 )
 from ..messages import Message, ModelReply, Usage
 from ..options import RunOptions
-from ..text import duration_text
+from ..text import duration_text, says_something
 from .effects import Calling, Cancelled, Effects, Slept
 from .failed_calls import after
 from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
@@ -176,7 +176,7 @@ class ModelCalls(RunPart[Effects]):
 
         Raises ModelError of kind `empty`.
         """
-        if reply.message.tool_calls or reply.message.text.strip() or reply.ended == "paused":
+        if reply.message.tool_calls or says_something(reply.message.text) or reply.ended == "paused":
             return reply
         if not self._may_be_empty(calling):
             provider = self.model.partition("/")[0]

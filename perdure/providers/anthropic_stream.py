@@ -28,7 +28,7 @@ class MessagesStream(StreamAssembler):
         """The index of the block that was closed last."""
 
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
-        match event.get("type"):
+        match None if self.is_complete else event.get("type"):
             case "message_start":
                 self._message = {**event["message"], "usage": _counts(event["message"].get("usage"))}
             case "content_block_start":

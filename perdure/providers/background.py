@@ -216,7 +216,7 @@ class BackgroundResponse:
             elif self._id:
                 await asyncio.sleep(min(FIRST_PAUSE * 2**pauses, LONGEST_PAUSE))
                 pauses += 1
-        self.call.require_end(assembler)
+        self.call.require_end(reader)
         if not assembler.has_all and (reader.has_skipped or not is_from_start) and (ended := await self._ended()):
             return ended
         response = reader.response()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ..arguments import parse_with_repair
 from ..errors import ModelError, ModelErrorKind, ToolArgumentError
 from ..messages import FILTERED, ProviderCall, ToolCall, Usage, end_word
-from ..text import bounded_text, count_of
+from ..text import bounded_text, count_of, says_something
 from .errors import error_from_http
 from .tool_call_text import Call
 
@@ -87,10 +87,10 @@ def verdict(answer: Answer) -> Ended:
         return "broken"
     if answer.refusal:
         return "refused"
-    says_something = answer.calls or answer.text.strip()
-    if word in FILTERED and says_something:
+    is_something = answer.calls or says_something(answer.text)
+    if word in FILTERED and is_something:
         return "cut_short"
-    if ended in ("refused", "broken") or says_something:
+    if ended in ("refused", "broken") or is_something:
         return ended
     if ended == "paused" and answer.original:
         return ended

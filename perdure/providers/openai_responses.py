@@ -265,7 +265,7 @@ class ResponsesStream(StreamAssembler):
         self._text: list[str] = []
 
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
-        match event.get("type"):
+        match None if self.is_complete else event.get("type"):
             case "response.output_text.delta":
                 return self._add_text(event["delta"])
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":

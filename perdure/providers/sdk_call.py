@@ -23,6 +23,7 @@ from .sdks import SdkNames
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _EVENT_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_BOM = b"\xef\xbb\xbf"
 
 
 class EventDecoder:
@@ -49,7 +50,7 @@ class EventDecoder:
 
 
 def _data_of(event: bytearray) -> str:
-    lines = (line for line in _LINE_END.split(event) if line.startswith(b"data:"))
+    lines = (line for line in _LINE_END.split(event.removeprefix(_BOM)) if line.startswith(b"data:"))
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines)
     try:
         return data.decode("utf-8", "surrogatepass")
@@ -80,6 +81,9 @@ class StreamReader:
         self._on_delta = on_delta
         self._max_bytes = max_bytes
         self._size = 0
+        self._body = bytearray()
+        """All that came, where it is no stream in spite of its type."""
+        self._is_over = False
         self._pieces: dict[str, TextPieces] = defaultdict(TextPieces)
         self._may_hold_halves = False
 
@@ -95,20 +99,29 @@ class StreamReader:
             async with aclosing(response.aiter_bytes()) as unpacked:
                 await self._take(unpacked)
         except httpx2.TransportError:
-            if not (self._assembler.is_complete or self._assembler.refusal):
+            if not self.has_ended:
                 raise
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the answer did. A refusal counts from its first word on."""
+        return bool(self._body or self._assembler.is_complete or self._assembler.refusal)
 
     def response(self) -> dict[str, Any]:
         """Return what the assembler has put together. Raises ValueError when that is no response of the API."""
+        if self._body:
+            return _json_object(bytes(self._body))
         response = _read_event(self._assembler.response, "a stream whose events make up no answer")
         return valid_json(response) if self._may_hold_halves else response
 
     async def _take(self, unpacked: AsyncIterator[bytes]) -> None:
         decoder = EventDecoder()
         async for chunk in unpacked:
-            for data in decoder.feed(chunk):
-                self._add(data)
-            self._count(len(chunk), decoder.pending_bytes)
+            if self._body or (not self._size and chunk.lstrip()[:1] == b"{"):
+                self._body += chunk
+            else:
+                self._add_all(decoder.feed(chunk))
+            self._count(len(chunk), decoder.pending_bytes + len(self._body))
             await self.between()
 
     def _count(self, chunk: int, pending: int) -> None:
@@ -116,10 +129,14 @@ class StreamReader:
         if max(self._assembler.size, pending, self._size // ENVELOPES) > self._max_bytes:
             raise TooLargeError
 
+    def _add_all(self, events: Iterator[str]) -> None:
+        for data in events:
+            if data == _END:
+                self.end()
+            elif not self._is_over:
+                self._add(data)
+
     def _add(self, data: str) -> None:
-        if data == _END:
-            self.end()
-            return
         event = json.loads(data)
         if not isinstance(event, dict):
             raise UnexpectedFormatError(f"the event {json_excerpt(event)}")
@@ -128,7 +145,7 @@ class StreamReader:
 
     def end(self) -> None:
         """Take that the provider closes the stream."""
-        self._assembler.is_complete = True
+        self._assembler.is_complete = self._is_over = True
 
     def take(self, event: dict[str, Any]) -> None:
         """Read one event. Raises as `read` does."""
@@ -170,7 +187,8 @@ SHOWN_CHARS = 500
 MAY_HOLD_HALVES = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 """The only ways in which JSON text can come to hold half of a surrogate pair."""
 _WHOLE = ("json", "html")
-"""Content types that are no stream: a stream's are `text/event-stream`, or anything else."""
+"""Content types that are no stream: that of one which was asked for is anything else."""
+_STREAM = "text/event-stream"
 
 
 @dataclass(frozen=True)
@@ -200,30 +218,31 @@ class SdkCall:
         """Host that is asked, and its port: never a key or a query, which the rest of a URL may have."""
         return str(self.client.base_url.netloc.decode())
 
-    async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """JSON object that the provider responds with, its text valid. Raises ModelError for every failure."""
-        async with self.response(body) as response:
-            return self._check(await self.whole(response))
-
-    async def stream(
-        self, body: Mapping[str, Any], assembler: StreamAssembler, on_delta: Callable[[Delta], None]
+    async def answer(
+        self,
+        body: Mapping[str, Any],
+        assembler: StreamAssembler,
+        on_delta: Callable[[Delta], None],
+        *,
+        streams: bool,
     ) -> dict[str, Any]:
-        """Return the response that the assembler puts together; `on_delta` sees each piece of it and must not raise.
+        """Return the JSON object that the provider responds with, its text valid, or what the assembler makes of it.
 
-        A server may respond without a stream all the same. Raises ModelError for every failure; `on_delta` sees nothing
-        from the first word of a refusal on (§8).
+        A server may respond with a stream or without one, whatever it is asked for. `on_delta` sees each piece of a
+        stream and must not raise; it sees nothing from the first word of a refusal on (§8). Raises ModelError for every
+        failure.
         """
         async with self.response(body) as response:
-            if is_whole(response):
+            if is_whole(response, streams=streams):
                 return self._check(await self.whole(response))
             stream = StreamReader(assembler, on_delta, self.max_bytes)
             await stream.read(response)
-            self.require_end(assembler)
+            self.require_end(stream)
             return self._check(stream.response())
 
-    def require_end(self, assembler: StreamAssembler) -> None:
-        """Raise ModelError when the stream ended before the answer did. A refusal counts from its first word on."""
-        if not (assembler.is_complete or assembler.refusal):
+    def require_end(self, stream: StreamReader) -> None:
+        """Raise ModelError when the stream ended before the answer did."""
+        if not stream.has_ended:
             raise self.error("The stream ended before the answer did", "connection")
 
     def _check(self, answer: dict[str, Any]) -> dict[str, Any]:
@@ -325,9 +344,10 @@ def encode(body: Mapping[str, Any]) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def is_whole(response: Any) -> bool:
-    """Return whether a response is no stream."""
-    return any(kind in response.headers.get("content-type", "") for kind in _WHOLE)
+def is_whole(response: Any, *, streams: bool = True) -> bool:
+    """Return whether a response is no stream, which `streams` says was asked for."""
+    told = response.headers.get("content-type", "")
+    return any(kind in told for kind in _WHOLE) or not (streams or _STREAM in told)
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

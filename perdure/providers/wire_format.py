@@ -190,9 +190,7 @@ class WireFormat(Provider):
         async with self.sdk_call(agent, request, options) as call:
 
             async def send(body: Mapping[str, Any]) -> dict[str, Any]:
-                if options.stream:
-                    return await call.stream(body, self.assembler(), options.on_delta)
-                return await call.post(body)
+                return await call.answer(body, self.assembler(), options.on_delta, streams=options.stream)
 
             whole = {key: value for key, value in request.items() if key not in _STREAMING_ONLY}
             body = self._in_dialect(self.to_stream_body(request), agent) if options.stream else whole
@@ -278,7 +276,11 @@ class WireFormat(Provider):
         """Judges the response where its status and address are known; `reply` reads it for what it says."""
         if response.get("error"):
             raise error_from_http(200, {}, response, provider=self.key)
-        require_reply(self._answer(response), self.key)
+        try:
+            require_reply(self._answer(response), self.key)
+        except UnexpectedFormatError as error:
+            told = error_from_http(200, {}, response, provider=self.key)  # Some say what went wrong as they please.
+            raise (error if told.kind == "server" else told) from error
 
     def _answer(self, response: Mapping[str, Any]) -> Answer:
         try:

@@ -98,6 +98,7 @@ async def check(server: CutServer, numbers: Iterable[int]) -> Counter[str]:
     return seen
 
 
+@pytest.mark.timeout(300)
 async def test_replies_that_are_cut_off(server: CutServer) -> None:
     seen = await check(server, range(300))
     assert 0 < seen["executed"] <= seen["whole"] < seen["calls"]

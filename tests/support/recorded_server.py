@@ -24,6 +24,8 @@ class Recorded:
     """What follows the body: its end, a lost connection, or nothing for ever."""
     piece: int = 0
     """Send the body in pieces of so many bytes; 0 sends it at once."""
+    head: bytes | None = None
+    """What is sent before the body, in place of a head."""
 
     @classmethod
     def of_json(cls, value: Any, status: int = 200, **more: Any) -> Recorded:
@@ -118,6 +120,8 @@ async def _read(reader: asyncio.StreamReader) -> Received:
 
 
 def _pieces(answer: Recorded) -> Sequence[bytes]:
+    if answer.head is not None:
+        return [answer.head + answer.body]
     lines = [f"HTTP/1.1 {answer.status} Recorded", f"content-type: {answer.content_type}", "transfer-encoding: chunked"]
     lines += [f"{name}: {value}" for name, value in answer.headers.items()]
     size = answer.piece or max(len(answer.body), 1)
