@@ -168,6 +168,9 @@ class ModelError(Exception):
         self.so_far: Any = None
         """What the attempts of the call have left, for the next time that it is made."""
 
+    def __str__(self) -> str:
+        return self.message  # Without what was taken out of it since.
+
     @property
     def account(self) -> str:
         """Message, and what is known of the call: status, address, model, request id."""

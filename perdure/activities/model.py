@@ -107,7 +107,8 @@ async def _ask(
     reply.usage = reply.usage.plausible()
     reply.thinking = "".join(thoughts)
     # What the provider says about its answer, as opposed to what the model says.
-    reply.finish_reason = reply.finish_reason and redact(reply.finish_reason, agent)
+    for name in ("finish_reason", "model", "response_id"):
+        setattr(reply, name, (told := getattr(reply, name)) and redact(told, agent))
     reply.warnings = [redact(warning, agent) for warning in reply.warnings]
     if options.raw:
         reply.raw = redactor(agent).value(response)

@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .base import BLOCK_SIZE, Delta, StreamAssembler
+from .base import BLOCK_SIZE, Delta, StreamAssembler, weight
 from .ends import NO_END, WORDS
 from .errors import error_from_http
-from .tool_call_text import compact_json
 
 LAST_IS_WHOLE = "last_block_is_whole"
 """Marks an assembled message that was cut short after its last block, a tool call, had been closed."""
@@ -33,7 +32,7 @@ class MessagesStream(StreamAssembler):
                 self._message = {**event["message"], "usage": _counts(event["message"].get("usage"))}
             case "content_block_start":
                 self._blocks[event["index"]] = _Block(event["content_block"])
-                self.size += BLOCK_SIZE + len(compact_json(event["content_block"]))
+                self.size += BLOCK_SIZE + weight(event["content_block"])
             case "content_block_stop":
                 self._stopped = event["index"]
             case "content_block_delta":
@@ -47,8 +46,7 @@ class MessagesStream(StreamAssembler):
         return []
 
     def _add_delta(self, block: _Block, delta: Mapping[str, Any]) -> list[Delta]:
-        said = [value for key, value in delta.items() if key != "type"]
-        self.size += sum(len(value) if isinstance(value, str) else len(compact_json(value)) for value in said)
+        self.size += sum(weight(value) for key, value in delta.items() if key != "type")
         return block.add(delta)
 
     def response(self) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from ..options import DEFAULT_ANSWER_BYTES
 from ..schema import OFFERED, STRICT, object_schema, without_properties
 from ..text import excerpt
 from .memo import Memo
-from .tool_call_text import AcceptedMediaTypes
+from .tool_call_text import AcceptedMediaTypes, compact_json
 
 BLOCK_SIZE = 500
 """What a tool call or a content block counts for in `StreamAssembler.size`, besides its text: so much it takes."""
+_VALUE_SIZE = 64
+"""The same for a list or an object in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,14 @@ class StreamAssembler(ABC):
 
 
 PROVIDER_KIND = "provider"
+
+
+def weight(value: Any) -> int:
+    """Return about how many characters take as much memory as the JSON value does."""
+    if isinstance(value, str):
+        return len(value)
+    written = compact_json(value)
+    return len(written) + _VALUE_SIZE * (written.count("{") + written.count("["))
 
 
 class FunctionDefinition(NamedTuple):

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from functools import cache, lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from inspect import iscoroutinefunction
 from threading import Lock
@@ -175,7 +176,10 @@ def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, i
         **_place_of(target),
         max_retries=0,
         default_headers=headers,
-        http_client=_http_client_class(sdk.module)(verify=tls_context()),
+        # No cookies: all runs of the worker would send them, and it would keep them for ever.
+        http_client=_http_client_class(sdk.module)(
+            verify=tls_context(), cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        ),
         **dict(sdk.options),
     )
     if not is_own:

@@ -12,7 +12,7 @@ from ..agents import Agent
 from ..declared_tools import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
 from .azure import AZURE_PROVIDERS, limits_by_max_tokens
-from .base import BLOCK_SIZE, Delta, FunctionDefinition, StreamAssembler
+from .base import BLOCK_SIZE, Delta, FunctionDefinition, StreamAssembler, weight
 from .ends import NO_END, Answer
 from .errors import error_from_http
 from .memo import Memo
@@ -22,7 +22,6 @@ from .tool_call_text import (
     AcceptedMedia,
     arguments_text,
     as_url,
-    compact_json,
     only_text,
     read_calls,
     sendable_parts,
@@ -294,7 +293,7 @@ def add_fields(fields: dict[str, Any], delta: Mapping[str, Any], known: frozense
                 _add_item(before, item)
         else:
             fields[key] = list(value) if isinstance(value, list) else value
-    return sum(len(value) if isinstance(value, str) else len(compact_json(value)) for value in added.values())
+    return sum(map(weight, added.values()))
 
 
 def _add_item(items: list[Any], item: Any) -> None:

@@ -16,7 +16,16 @@ from ..errors import ModelError
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart
 from ..worker_limits import is_listed, server_in
 from .background import END_SECONDS, BackgroundResponse, NoBackgroundError, end_response, is_possible
-from .base import BackgroundRecord, Delta, FunctionDefinition, ModelCallOptions, StreamAssembler, provider_call
+from .base import (
+    BLOCK_SIZE,
+    BackgroundRecord,
+    Delta,
+    FunctionDefinition,
+    ModelCallOptions,
+    StreamAssembler,
+    provider_call,
+    weight,
+)
 from .ends import NO_END, Answer
 from .errors import error_from_http
 from .memo import Memo
@@ -30,7 +39,6 @@ from .tool_call_text import (
     as_url,
     base64_data,
     calls_of,
-    compact_json,
     only_text,
     read_calls,
     sendable_parts,
@@ -277,7 +285,7 @@ class ResponsesStream(StreamAssembler):
                 self._opened.add(event.get("output_index", len(self._items)))
             case "response.output_item.done":
                 self._items[event.get("output_index", len(self._items))] = event["item"]
-                self.size += len(compact_json(event["item"]))
+                self.size += BLOCK_SIZE + weight(event["item"])
             case "response.completed" | "response.incomplete":
                 self._response, self.is_complete = event["response"], True
                 self.has_all = bool(event["response"].get("output"))

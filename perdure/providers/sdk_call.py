@@ -137,6 +137,7 @@ class StreamReader:
                 self._add(data)
 
     def _add(self, data: str) -> None:
+        _require_few(data.count("{") + data.count("["))
         event = json.loads(data)
         if not isinstance(event, dict):
             raise UnexpectedFormatError(f"the event {json_excerpt(event)}")
@@ -182,6 +183,8 @@ def _read_event(read: Callable[[], T], got: str | dict[str, Any]) -> T:
 
 
 CONNECT_SECONDS = 10.0
+MAX_BRACKETS = 500_000
+"""Of one response, or one event."""
 SHOWN_CHARS = 500
 """Of an answer that is not JSON, in the error."""
 MAY_HOLD_HALVES = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
@@ -350,7 +353,14 @@ def is_whole(response: Any, *, streams: bool = True) -> bool:
     return any(kind in told for kind in _WHOLE) or not (streams or _STREAM in told)
 
 
+def _require_few(brackets: int) -> None:
+    """Refuse JSON that takes much more memory than its bytes."""
+    if brackets > MAX_BRACKETS:
+        raise UnexpectedFormatError(f"JSON with {brackets:,} lists and objects, of at most {MAX_BRACKETS:,}")
+
+
 def _json_object(content: bytes) -> dict[str, Any]:
+    _require_few(content.count(b"{") + content.count(b"["))
     try:
         value = json.loads(content)
     except UnicodeDecodeError:

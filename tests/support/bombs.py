@@ -49,7 +49,14 @@ def bombs(size: int) -> dict[str, Callable[[], Recorded]]:
     comments = b": still thinking, please be patient\n" * 20
     event = b'data: {"choices": [{"delta": {"content": "' + b"a" * 1000 + b'"}}]}\n\n'
     events = (event * (MIB // len(event))).ljust(MIB - 2, b":") + b"\n\n"
+    tiny = b'{"choices": [{"message": {"content": "a"}}], "more": [' + b"[]," * (5 * MIB) + b"[]]}"
+    item = {"type": "response.output_item.done", "item": {"type": "x"}}
+    item_event = b"data: " + json.dumps(item).encode() + b"\n\n"
+    items = (item_event * (MIB // len(item_event))).ljust(MIB - 2, b":") + b"\n\n"
     return {
+        "objects": lambda: Recorded(zlib.compress(tiny, 1), headers=deflate),
+        "event": lambda: Recorded.of_stream(zlib.compress(b"data: " + tiny + b"\n\n", 1), headers=deflate),
+        "items": lambda: Recorded.of_stream(gzipped(b"", items, 256 * MIB), headers=gzip),
         "gzip": lambda: Recorded(gzipped(text, b"a", size), headers=gzip),
         "deflate": lambda: Recorded(deflated(text, b"a", size), headers=deflate),
         "twice": lambda: Recorded(zlib.compress(deflated(text, b"a", size)), headers=twice),
@@ -64,13 +71,13 @@ async def main(size: int, *names: str) -> None:
     async with recorded_server() as server:
         outcomes: dict[str, Any] = {}
 
-        async def ask(sent: Recorded) -> str:
+        async def ask(sent: Recorded, api: str = "chat") -> str:
             server.answers(sent)
             heart = Heart()
             heart.speak(1, 1)
             options = RunOptions(stream=sent.content_type == "text/event-stream", llm_timeout=60)
             try:
-                reply = await ask_model(asking(server), [Message.user("?")], options, heart)
+                reply = await ask_model(asking(server, api), [Message.user("?")], options, heart)
             except ModelError as error:
                 return f"{error.kind}: {error.message:.120}"
             return f"answered: {len(reply.message.text)}"
@@ -80,7 +87,7 @@ async def main(size: int, *names: str) -> None:
         sent = {name: made[name]() for name in names or made}
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for name, bomb in sent.items():
-            outcome = await ask(bomb)
+            outcome = await ask(bomb, "responses" if name == "items" else "chat")
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
             outcomes[name] = {"outcome": outcome, "sent": len(bomb.body), "grown_mib": grown}
         await close_clients()
