@@ -47,7 +47,6 @@ from google.protobuf.json_format import MessageToJson
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ..client.callers import AnswerText, held_back_characters
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent
 from ..protocol.search_attributes import SESSION, quote
@@ -56,6 +55,7 @@ from ..tool_calls import PendingApproval
 from .a2a_card import card_answer
 from .a2a_decisions import decide, was_decision
 from .a2a_push import add_config, add_config_or_tell, config_of, configs_of, remove_config
+from .a2a_text import ArtifactText
 from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, digest_of, output_text, with_deciders
 from .identity import Identity
 from .operations import JsonRpcEntrance, json_rpc_refusal
@@ -278,16 +278,14 @@ class _Handler(RequestHandler):
     async def _updates(self, found: FoundRun) -> AsyncGenerator[Any, None]:
         """Yield the task, then what becomes of it, until it has ended or waits for a person, or would be cut."""
         yield await self._task(found)
-        text = AnswerText(held_back_characters(self._offer.agent, self._gateway.stream_after, is_checked=False))
-        has_begun = False
+        text = ArtifactText(None if self._offer.agent.outputs else self._gateway.stream_after or 0)
         async with aclosing(until_cut(self._gateway.stream(found), self._gateway.stream_seconds)) as events:
             async for event in events:
                 if event is None:
                     yield _still_working(found)
                     return
-                if more := text.more(event):
-                    yield _piece(found, more, is_first=not has_begun)
-                    has_begun = True
+                if piece := text.more(event):
+                    yield _piece(found, *piece)
                 if (status := await self._status_after(found, event)) is not None:
                     yield TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
                     return
@@ -360,11 +358,10 @@ def _text_of(message: Message) -> str:
     return "\n".join(said)
 
 
-def _piece(found: FoundRun, text: str, *, is_first: bool) -> TaskArtifactUpdateEvent:
+def _piece(found: FoundRun, text: str, goes_on: bool) -> TaskArtifactUpdateEvent:
     artifact = new_text_artifact(ANSWER, text, artifact_id=ANSWER)
-    return TaskArtifactUpdateEvent(
-        task_id=found.id, context_id=context_of(found.id), artifact=artifact, append=not is_first
-    )
+    context = context_of(found.id)
+    return TaskArtifactUpdateEvent(task_id=found.id, context_id=context, artifact=artifact, append=goes_on)
 
 
 def _still_working(found: FoundRun) -> TaskStatusUpdateEvent:

@@ -86,6 +86,29 @@ async def test_a_message_is_a_task_whose_text_is_streamed(scripted: Scripted, se
     assert len(model.requests) == 2
 
 
+async def test_the_text_of_an_agent_with_tools_is_streamed_and_what_does_not_count_is_replaced(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
+    model = scripted(
+        [asks(call("echo", text="x"), text="Let me look at it.", chunk_delay=0.05), says(TEXT, chunk_delay=0.02)]
+    )
+    async with (
+        serve_agents(scripted_agent(model, ["echo"]), tools={"echo": lambda text: text}) as served,
+        client_of(served) as client,
+    ):
+        seen = await send(client, said("Hi"))
+        shown, states = "", []
+        for each in seen:
+            if each.HasField("artifact_update"):
+                piece = get_artifact_text(each.artifact_update.artifact)
+                shown = shown + piece if each.artifact_update.append else piece
+                states.append(shown)
+        assert shown == TEXT
+        assert states[0]
+        assert "Let me look at it.".startswith(states[0])
+        assert any(TEXT.startswith(each) and each != TEXT for each in states), "as it is made"
+
+
 @pytest.mark.parametrize("ends", ["approved", "cancelled"])
 async def test_perdure_asks_an_agent_of_perdures(
     scripted: Scripted, serve_agents: Serve, stage: Stage, ends: str

@@ -1,0 +1,36 @@
+"""The text of a run as pieces of an A2A artifact, as the model says it: what does not go on replaces what was sent."""
+
+from __future__ import annotations
+
+from ..events import RunEvent
+
+
+class ArtifactText:
+    """What a client has of the artifact. Unlike in other protocols, it can be taken back."""
+
+    def __init__(self, held_back: int | None) -> None:
+        """`held_back` is how many characters of a text are not sent before more follow; None for all of them."""
+        self._held_back = held_back
+        self._text = ""
+        self._sent = ""
+
+    def more(self, event: RunEvent) -> tuple[str, bool] | None:
+        """Return a piece, and whether it goes on with what was sent; None for nothing new."""
+        match event.type:
+            case "llm_start" | "text_reset":
+                self._text = ""
+            case "token":
+                self._text += event.data["token"]
+                if self._held_back is not None and len(self._text) > self._held_back:
+                    return self._send(self._text)
+            case "done":
+                return self._send(event.data["response"])
+        return None
+
+    def _send(self, text: str) -> tuple[str, bool] | None:
+        if text == self._sent:
+            return None
+        goes_on = bool(self._sent) and text.startswith(self._sent)
+        piece = text[len(self._sent) :] if goes_on else text
+        self._sent = text
+        return piece, goes_on
