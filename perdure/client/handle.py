@@ -39,7 +39,7 @@ from .reading.events import Cursor
 from .reading.log import RunLog
 from .reading.results import complete_messages, complete_result, error_of_end, run_not_found, whole_result
 from .reading.status import StatusReader
-from .reading.watch import Patience, watch
+from .reading.watch import Patience, ask_again, watch
 from .starting import StartOptions, start_workflow
 from .updates import GoOnRequest, send_decision
 
@@ -99,9 +99,9 @@ class Controls:
         """
         text = await sealed_text(self._client.data_converter, redactor().text(bounded_text(reason)))
         with run_not_found(self._chain):
-            origin = await self._chain.origin()
+            link = self._client.get_workflow_handle(self.id, first_execution_run_id=await self._chain.origin())
             try:
-                await self._client.get_workflow_handle(self.id, first_execution_run_id=origin).cancel(reason=text)
+                await ask_again(lambda: link.cancel(reason=text))
             except RPCError as error:
                 # When another run has this id by now, this one has ended: there is nothing to cancel.
                 if error.status is not RPCStatusCode.NOT_FOUND or (await self._chain.describe()).close_time is None:

@@ -39,11 +39,30 @@ _PERHAPS_AWAY = (RPCStatusCode.UNKNOWN, RPCStatusCode.INTERNAL)
 Answer = TypeVar("Answer")
 
 
+_IN_PASSING = ("branch tokens",)
+"""What the server says, with any status, of a run that changes just then; asked again, it answers."""
+TRIES = 5
+
+
 def is_away(error: RPCError) -> bool:
-    """Return whether nobody answered, rather than answered with an error."""
+    """Return whether nobody answered, or with words that are said in passing, rather than with an error."""
+    if any(word in error.message for word in _IN_PASSING):
+        return True
     if error.status in _PERHAPS_AWAY:
         return any(word in error.message for word in ("transport", "h2", "connection"))
     return error.status in _AWAY
+
+
+async def ask_again(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Return what `ask` returns, which is called again where the server answers in passing. Raises what it raises."""
+    for _ in range(TRIES - 1):
+        try:
+            return await ask()
+        except RPCError as error:
+            if error.status in _AWAY or not is_away(error):
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
+    return await ask()
 
 
 class _Away(Exception):
