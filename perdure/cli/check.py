@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from temporalio.client import Client, WorkflowExecution
@@ -19,7 +19,7 @@ from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import quote
 from ..protocol.session import SessionInput
 from ..text import count_of, one_line
-from ..tool_calls import RecordedSignature
+from ..tool_calls import RecordedSignature, ToolSpec
 from ..tools.dispatch import ToolBox
 from . import shared_options as options
 from .command import execute
@@ -96,6 +96,12 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
     return Need(run.id, input.agent, signatures, input.options, restricted)
 
 
+def undeclared(tools: Mapping[str, Callable[..., Any]]) -> list[str]:
+    """Return the names of the functions that do not say whether a call may be repeated."""
+    specs = {name: getattr(function, "__tool_spec__", None) or ToolSpec(name=name) for name, function in tools.items()}
+    return sorted(name for name, spec in specs.items() if spec.idempotent and not spec.safe_to_repeat)
+
+
 def breaks(need: Need, code: UserCode, toolbox: ToolBox) -> Iterator[Break]:
     """Yield why the run can't live with this code."""
     for tool in need.agent.tools or ():
@@ -131,6 +137,7 @@ def check(
 
     They are asked what they need: tools, what the functions of these took when the run began, kinds of tools,
     guardrails and compactors. Give the options that the new workers will have. Exit code 1 where a run would break.
+    The functions that do not say whether a call may be repeated are named, too.
     """
     code = load_user_code(tools or (), guardrails or (), compactor or (), [])
     execute(_check(code, task_queue, limit, as_json))
@@ -143,10 +150,16 @@ async def _check(code: UserCode, task_queue: str | None, limit: int, as_json: bo
     async with connect_to_server() as server:
         runs = [run async for run in server.client.list_workflows(query, limit=limit)]
         found = [*_all_breaks(await needs_of(server.client, runs), code, toolbox)]
+    unsaid = undeclared(code.tools)
     if as_json:
-        answer({"openRuns": len(runs), "breaks": [each._asdict() for each in found]})
+        answer({"openRuns": len(runs), "breaks": [each._asdict() for each in found], "undeclared": unsaid})
     for each in [] if as_json else found:
         answer(f"{each.run}: {each.text}")
+    if unsaid:
+        say(
+            "These functions say neither `idempotent` nor `reconcile`: they count as safe to repeat, whatever became "
+            f"of a call: {', '.join(unsaid)}"
+        )
     broken = len({each.run for each in found})
     say(f"{count_of(broken, 'open run')} of {len(runs)} would break", "bad" if broken else "strong")
     return FAILED if found else DONE

@@ -24,10 +24,16 @@ Scripted = Callable[[Script], ScriptedModel]
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always"}}
 NEW = """
 from perdure import tool
-@tool
+@tool(idempotent=False)
 def pay(cents: int) -> str:
     "Pays."
     return "paid"
+@tool(reconcile=lambda arguments, key: None)
+def refund(cents: int) -> None:
+    "Refunds."
+@tool(idempotent=True)
+def count() -> None:
+    "Counts."
 @tool
 def look(text: str = "") -> str:
     "Looks."
@@ -79,6 +85,7 @@ async def test_runs_that_would_break_are_named(
         answer = json.loads(told.stdout)
         broken = [(each["run"], each["why"], each["tool"]) for each in answer["breaks"]]
         assert answer["openRuns"] == 2
+        assert answer["undeclared"] == ["look"]
         assert sorted(broken) == [
             ("finds", "missing", "find"),
             ("finds", "signature", "pay"),

@@ -25,6 +25,7 @@ from ..support.a2a_agents import Later, RemoteAgent, served
 from ..support.agents import scripted_agent
 from ..support.remote_weather import KilledWeather, asking, has_told, tool_texts, weather
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
 from ..support.worker_process import WorkerJob
 from ..support.workers import Nursery
@@ -92,7 +93,7 @@ async def test_a_call_whose_time_is_over_cancels_the_remote_task(stage: Stage, s
         run = await stage.start(scripted_agent(scripted(asking("hold")), [tool]))
         result = await asyncio.wait_for(run.result(), 10)
         await wait_for(remote.is_cancelled)
-    assert tool_texts(result) == ["Error: Tool 'weather' failed: timed out after 0.5 seconds"]
+    assert tool_texts(result) == [f"Error: Tool 'weather' failed: timed out after 0.5 seconds{FIND_OUT}"]
 
 
 async def test_a_worker_that_stops_leaves_the_task_to_the_next_one(stage: Stage, scripted: Scripted) -> None:

@@ -138,7 +138,8 @@ async def test_slow_ones_time_out(home: Stage, scripted: Scripted, tmp_path: Pat
     assert told == f"Error: Tool 'slow' failed: timed out after 0.3 seconds{NEEDS_APPROVAL}"
     patient = workflow("patient", ABROAD, "links:integer!", perdure={"timeout": 0.3})
     told = await answer(home, scripted, patient, links=0)
-    assert told == "Error: Tool 'patient' failed: timed out after 0.3 seconds; the workflow 'patient' was cancelled"
+    why = "timed out after 0.3 seconds; the workflow 'patient' was cancelled"
+    assert told == f"Error: Tool 'patient' failed: {why}{NEEDS_APPROVAL}"
     limited = workflow("patient", ABROAD, "links:integer!", executionTimeout="500ms")
     assert "the workflow 'patient' timed out after 0.5 seconds" in await answer(home, scripted, limited, links=0)
 

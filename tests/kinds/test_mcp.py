@@ -33,6 +33,7 @@ from ..support.mcp_scripted import Scripted as ScriptedServer
 from ..support.mcp_server import make_server
 from ..support.mcp_stage import is_alive, on_http, on_stdio
 from ..support.stage import Stage
+from ..support.unknown_outcomes import NEEDS_APPROVAL
 from ..support.waiting import wait_for
 from ..support.worker_process import WorkerJob
 from ..support.workers import Nursery
@@ -214,7 +215,7 @@ async def test_a_cancelled_run_and_a_slow_tool_are_told_to_the_server(
             await wait_for(_that((slow / "cancelled").exists))
     [message] = [each for each in caught.value.messages if each.role == "tool"]
     assert message.metadata["status"] == "cancelled"
-    assert tool_texts(result) == ["Error: Tool 'wait' failed: timed out after 2 seconds"]
+    assert tool_texts(result) == [f"Error: Tool 'wait' failed: timed out after 2 seconds{NEEDS_APPROVAL}"]
 
 
 async def test_progress_in_the_first_second_over_stdio_is_heard(

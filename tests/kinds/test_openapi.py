@@ -225,7 +225,7 @@ async def test_a_remote_end_that_is_dead_slow_or_strange(stage: Stage, scripted:
         f"Error: Tool 'elsewhere' failed: GET /elsewhere: {service.url} redirects to http://localhost:1 (status 307), "
         "where this tool does not go: if it should, write that server as `endpoint` of the connection"
     )
-    assert told[2] == "Error: Tool 'slowPost' failed: timed out after 0.3 seconds"
+    assert told[2] == f"Error: Tool 'slowPost' failed: timed out after 0.3 seconds{NEEDS_APPROVAL}"
     assert service.calls["POST /slow"] == 1
 
 

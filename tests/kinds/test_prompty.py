@@ -272,7 +272,7 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scri
     assert failed.startswith("Error: Tool 'clerk' failed: execute: ")
     assert "bad words" in failed
     assert unfit == "Error: Invalid arguments for tool 'clerk': 'topic' must be string, got 5"
-    assert late == "Error: Tool 'slow' failed: timed out after 0.3 seconds"
+    assert late == f"Error: Tool 'slow' failed: timed out after 0.3 seconds{FIND_OUT}"
     assert typed == '{"n":1}'
     assert slow.status == WorkflowExecutionStatus.CANCELED
     assert result.unpriced_calls == 1, "it has not told what it has cost"

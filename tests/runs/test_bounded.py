@@ -24,6 +24,7 @@ from perdure.testing.script import Script
 from ..support.agents import scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 
 Scripted = Callable[[Script], ScriptedModel]
 BOUND = 30.0
@@ -86,7 +87,7 @@ async def test_a_tool_that_does_not_end(stage: Stage, scripted: Scripted) -> Non
     async with stage.worker({"gate": gate}):
         model = scripted([asks(call("gate")), says("never mind")])
         result = await ended(await stage.start(scripted_agent(model, ["gate"]), tool_timeout=0.3))
-    assert result.messages[3].text == "Error: Tool 'gate' failed: timed out after 0.3 seconds"
+    assert result.messages[3].text == f"Error: Tool 'gate' failed: timed out after 0.3 seconds{FIND_OUT}"
     assert result.messages[3].metadata["status"] == "timeout"
 
 

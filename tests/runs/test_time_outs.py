@@ -22,6 +22,7 @@ from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
+from ..support.unknown_outcomes import FIND_OUT
 
 Scripted = Callable[[Script], ScriptedModel]
 LONG = [Message.user("x" * 400) for _ in range(8)]
@@ -52,7 +53,7 @@ async def test_a_tool_that_swallows_its_cancellation_runs_once(
         run = await stage.start(agent, tool_timeout=0.3)
         messages = (await run.result()).messages
     assert calls == {"stubborn": 1}
-    assert messages[3].text == "Error: Tool 'stubborn' failed: timed out after 0.3 seconds"
+    assert messages[3].text == f"Error: Tool 'stubborn' failed: timed out after 0.3 seconds{FIND_OUT}"
     assert messages[3].metadata["status"] == "timeout"
 
 
