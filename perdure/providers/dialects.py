@@ -9,7 +9,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.metadata import entry_points
 from importlib.resources import files
@@ -71,6 +71,7 @@ class Recipient(NamedTuple):
 def register_dialect(dialect: WireDialect) -> None:
     """Add a server's dialect in this process, before all others; one of the same name is replaced."""
     _registered[dialect.name] = dialect
+    _dialect.cache_clear()
 
 
 def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
@@ -89,6 +90,7 @@ def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
     return Recipient(name, _dialect(chosen, endpoint, provider))
 
 
+@lru_cache(maxsize=1024)
 def _dialect(chosen: str, endpoint: str, provider: str) -> WireDialect:
     known = known_dialects()
     if chosen:

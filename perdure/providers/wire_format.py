@@ -248,8 +248,11 @@ class WireFormat(Provider):
 
     def limits_itself(self, agent: Agent) -> bool:
         """Return whether the limit of the answer's length is perdure's own, as the file has none."""
-        asked = {*_sampling_options(agent, self.options_of(agent)), *_further(agent)}
-        return "max_tokens" in self.defaults.keys() - asked
+        return "max_tokens" in self.defaults.keys() - self._asked(agent)
+
+    def _asked(self, agent: Agent) -> set[str]:
+        """Return the keys of requests that the agent's file sets."""
+        return {*_sampling_options(agent, self.options_of(agent)), *_further(agent)}
 
     def _place(self, agent: Agent) -> tuple[str, str]:
         return self.server(agent).name, agent.model.id if agent.model else ""
@@ -257,7 +260,7 @@ class WireFormat(Provider):
     def _left_out(self, agent: Agent) -> list[str]:
         """Return remarks on what the file asks for, and this server refuses."""
         refused = (*self.server(agent).dialect.refuses, *self._refused.get(self._place(agent), ()))
-        asked = {*_sampling_options(agent, self.options_of(agent)), *_further(agent)}
+        asked = self._asked(agent)
         tools = [part.removeprefix("tool:") for part in refused if part.startswith("tool:")]
         remarks = [f"{LEFT_OUT}the option {name}, which the model refuses" for name in refused if name in asked]
         return remarks + [f"{LEFT_OUT}the tool {name}, whose schema the model refuses" for name in tools]
