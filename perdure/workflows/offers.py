@@ -234,8 +234,8 @@ def _lack_in(error: FailureError) -> Lacking | None:
     cause = error.cause if isinstance(error, ActivityError) else error  # A local activity's error comes as it is.
     if isinstance(cause, ApplicationError) and cause.type == NOT_HERE and cause.details:
         return Lacking.model_validate(cause.details[0])
-    unread = cause.cause if isinstance(cause, ApplicationError) else None
-    if isinstance(unread, ApplicationError) and unread.type in _UNREAD and not cause.type:
+    unread = cause.cause if isinstance(cause, ApplicationError) and not cause.type else None
+    if isinstance(unread, ApplicationError) and unread.type in _UNREAD:
         # Nothing was executed: the worker could not read what it was asked.
         what, queue = ["the key, codec or storage of the run's values"], workflow.info().task_queue
         return Lacking(what=what, kind="configuration", text=unread.message, task_queue=queue)
