@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -94,3 +96,40 @@ async def test_a_wait_that_is_not_a_finite_number(scripted: Scripted, serve_agen
         answer = await client.call_tool("result", {"run": "any", "wait": json.loads(wait)})
         assert answer.is_error
         assert "a finite number of seconds" in text_of(answer)
+
+
+@pytest.mark.trial
+async def test_neighbours_are_answered_while_two_tenants_attack(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
+    """Prints how long somebody else waits meanwhile, and the memory; the clients are in this process, too."""
+    seconds: list[float] = []
+    async with serve_agents(scripted_agent(scripted([])), known=[tokens]) as served:
+
+        async def attack(token: str) -> None:
+            headers = {**HEADERS, "Authorization": f"Bearer {token}"}
+            async with httpx2.AsyncClient(timeout=60, headers=headers) as http:
+                for path, body in BODIES:
+                    for content in contents[path, str(body(None))]:
+                        await http.post(f"{served.url}/{path}", content=content)
+
+        contents = {
+            (path, str(body(None))): [json.dumps(body(many)).encode() for many in (MANY, FEW)] for path, body in BODIES
+        }
+        before = _peak()
+        headers = {"Authorization": "Bearer token-of-the-operator"}
+        async with httpx2.AsyncClient(timeout=60, headers=headers) as http:
+            attacks = [asyncio.create_task(attack(f"token-of-{who}")) for who in ("ann-at-acme", "bob-at-bolt")]
+            while not all(each.done() for each in attacks):
+                began = time.monotonic()
+                assert (await http.get(f"{served.url}/v1/models")).status_code == 200
+                seconds.append(time.monotonic() - began)
+                await asyncio.sleep(0.02)
+            await asyncio.gather(*attacks)
+    seconds.sort()
+    print(
+        f"{len(seconds)} requests beside {4 * len(BODIES)} attacks: median {seconds[len(seconds) // 2]:.3f} s, "
+        f"at most {seconds[-1]:.3f} s; {_peak() - before} MB more at the peak"
+    )
+    assert seconds[-1] < 5
+    assert _peak() - before < 2 * MEGABYTES
