@@ -39,7 +39,7 @@ GROUPS = {
         Entry("show", "show", "Show what a run did, a line for each iteration; of many, one after the other."),
         Entry("status", "read", "Print where a run stands."),
         Entry("result", "read", "Wait for a run and print its answer; or print the result of one of its tool calls."),
-        Entry("ls", "ls", "List runs, newest first."),
+        Entry("ls", "ls", "List runs; those that have begun or ended last come first."),
         Entry("events", "events", "Print what a run did, one event per line."),
         Entry("messages", "read", "Print the conversation of a run."),
         Entry(

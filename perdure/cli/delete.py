@@ -73,6 +73,8 @@ async def _delete(selection: RunSelection, *, force: bool, wait: bool, yes: bool
         rest = await for_each([id for id in targets if id not in first], remove)
         report.done += rest.done
         report.failed += rest.failed
+        absent = _absent(deleted)
+        report.done = [id for id in report.done if id not in absent]
         pending = await _wait(deletions, wait)
         # Also where the environment names the server: it may be this folder's.
         forget_deleted(server.embedded.folder if server.embedded else data_folder())
@@ -120,11 +122,17 @@ def _short_list(targets: dict[str, list[DeletionTarget]]) -> str:
     return shown[0] if len(shown) == 1 else count_of(len(shown), "run")
 
 
+def _absent(deleted: Sequence[Deletion]) -> list[str]:
+    """Return the ids of which there was nothing."""
+    gone = {id for each in deleted for id in each.runs}
+    return [each.id for each in deleted if not each.runs and each.id not in gone and not each.values]
+
+
 def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[DeletionTarget]]) -> dict[str, Any]:
     """Say what there was, and what is left; return it as JSON."""
     histories, values = sum(each.histories for each in deleted), sum(each.values for each in deleted)
     gone = {id for each in deleted for id in each.runs}
-    if nothing := [each.id for each in deleted if not each.runs and each.id not in gone and not each.values]:
+    if nothing := _absent(deleted):
         say(f"There was nothing (any more) of {', '.join(nothing[:5])}{' …' if len(nothing) > 5 else ''}", "strong")
     left = [(each, of.id) for of in deleted for each in of.left if each.id not in gone or each.what == "shared_values"]
     for each, of in left[:20]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import typer
-from temporalio.client import WorkflowExecution
+from temporalio.client import Client, WorkflowExecution
 
 from ..client.connection import server_time
 from ..commands import command_line
@@ -81,7 +81,7 @@ def ls(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List runs, newest first.
+    """List runs; those that have begun or ended last come first.
 
     The server lists a change within a second or so. Filters by agent, tenant, session, origin, cost and the status
     waiting or held need search attributes that `perdure setup` registers.
@@ -116,7 +116,7 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
     query = filters.query()
     async with connect_to_server() as server:
         with query_explained(filters):
-            runs = [run async for run in server.client.list_workflows(query, limit=limit)]
+            runs = await _newest(server.client, query, limit)
         names = [await _agent_in_memo(run) for run in runs]
         memos = [await read_memo(run) for run in runs]
         now = await _server_time(server, runs)
@@ -132,6 +132,15 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
         say(f"{found} on {place}. Start one: perdure run AGENT.prompty")
     for line in _table(rows):
         answer(line)
+
+
+async def _newest(client: Client, query: str, limit: int) -> list[WorkflowExecution]:
+    """Return the runs that have begun or ended last: the server lists all that are open first, however old."""
+    lists = [
+        client.list_workflows(f"({query}) AND ExecutionStatus {each} 'Running'", limit=limit) for each in ("=", "!=")
+    ]
+    found = [run for each in lists async for run in each]
+    return sorted(found, key=lambda run: run.close_time or run.start_time, reverse=True)[:limit]
 
 
 async def _agent_in_memo(run: WorkflowExecution) -> str | None:

@@ -50,7 +50,13 @@ async def sweep_storage(
     if values is None:
         raise ConfigurationError("there is no storage to sweep: set PERDURE_STORAGE to what the workers have")
     # First what there is, then who refers to it: what comes in between is younger than what may go.
-    listed = [value async for value in values.values(client.namespace)]
+    try:
+        listed = [value async for value in values.values(client.namespace)]
+    except FileNotFoundError as error:
+        raise ConfigurationError(
+            f"the storage {error.filename!r} is not there: expected the folder of the workers. Mount it here, or set "
+            "PERDURE_STORAGE to where it is"
+        ) from error
     before = time.time() - older_than
     candidates = [each for each in listed if each.modified < before and (each.owner or shared)]
     executions = [(run.id, run.run_id) async for run in client.list_workflows("")] if candidates else []

@@ -122,16 +122,21 @@ async def _input_of(client: Client, workflow_id: str, started: WorkflowExecution
     """Decode what a run was started with. Raises `RunNotFound` for what is not a run, and like `decode`."""
     if started.workflow_type.name != names.WORKFLOW:
         raise RunNotFound(not_a_run(workflow_id, started.workflow_type.name))
+    if not started.input.payloads:
+        raise RunNotFound(_not_an_input(workflow_id, "it was given nothing"))
     try:
         return await decode(client, started.input.payloads, RunInput)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise RunNotFound(
-            f"the workflow {workflow_id!r} was started as a run, but its input is none: "
-            f"{place + ': ' if place else ''}{first['msg']}. start_run makes one, and run_input one for other SDKs; "
-            f"`temporal workflow terminate -w {shell_word(workflow_id)}` ends this one"
-        ) from error
+        raise RunNotFound(_not_an_input(workflow_id, f"{place + ': ' if place else ''}{first['msg']}")) from error
+
+
+def _not_an_input(workflow_id: str, why: str) -> str:
+    return (
+        f"the workflow {workflow_id!r} was started as a run, but its input is none: {why}. start_run makes one, and "
+        f"run_input one for other SDKs; `temporal workflow terminate -w {shell_word(workflow_id)}` ends this one"
+    )
 
 
 def not_a_run(workflow_id: str, type: str) -> str:

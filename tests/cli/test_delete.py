@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import uuid
@@ -58,6 +59,7 @@ async def test_what_is_not_there(cli: Cli) -> None:
     again = await cli("delete", "no-such-run", "--yes")
     assert (again.code, again.stdout) == (0, "")
     assert "There was nothing (any more) of no-such-run" in again.stderr
+    assert "Deleted" not in again.stderr
     many = await cli("delete", "--agent", "a", "--at-most", "1", "no-such-run")
     assert (many.code, "exclude each other" in many.stderr) == (2, True)
 
@@ -70,7 +72,11 @@ async def test_a_sweep(cli: Cli, tmp_path: Path) -> None:
     storing = Cli({**cli.environment, "PERDURE_STORAGE": tmp_path.as_uri()})
     done = await storing("sweep", "--yes", "--json")
     assert (done.code, json.loads(done.stdout)["values"]) == (0, 0)
-    await storing.close()
+    away = Cli({**cli.environment, "PERDURE_STORAGE": (tmp_path / "away").as_uri()})
+    unread = await away("sweep", "--yes")
+    assert (unread.code, unread.stderr.splitlines()) == (1, [unread.stderr.strip()])
+    assert f"the storage {str(tmp_path / 'away')!r} is not there: expected the folder of the workers" in unread.stderr
+    await asyncio.gather(storing.close(), away.close())
 
 
 @pytest.mark.trial

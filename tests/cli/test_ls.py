@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from datetime import timedelta
@@ -14,6 +15,7 @@ from perdure.cli.completion import Filters, query_problem
 from perdure.cli.ls import describe_age
 from perdure.cli.problems import Failure, UsageProblem
 from perdure.client import start_run
+from perdure.protocol.names import WORKFLOW
 
 from ..support.agents import QUESTION, declared
 from ..support.command_line import Cli
@@ -44,6 +46,26 @@ async def test_filters_find_what_fits(client: Client, run_id: str) -> None:
     for other in ({"since": "0s"}, {"older_than": "1h"}, {"status": "waiting"}, {"session": "none"}, {"min_cost": 0.5}):
         assert await found(client, **mine, **other) == set()
     assert await found(client, **{**mine, "tenant": "acme"}) == set()
+
+
+async def test_what_has_just_failed_is_above_runs_that_have_been_open_for_longer(
+    cli: Cli, client: Client, run_id: str
+) -> None:
+    first, last = f"{run_id}-open", f"{run_id}-failed"
+    for id in (first, last):
+        await client.start_workflow(WORKFLOW, {}, id=id, task_queue=run_id)
+    await client.get_workflow_handle(last).terminate()
+    where = f"TaskQueue = '{run_id}'"
+
+    async def listed() -> bool:
+        return (
+            len(await found(client, where=where)) == 3 and len(await found(client, where=where, status="running")) == 2
+        )
+
+    await wait_for(listed)
+    for count in ("1", "3"):
+        shown = await cli("ls", "--where", where, "-n", count, "--json")
+        assert [row["id"] for row in json.loads(shown.stdout)] == [last, first, run_id][: int(count)]
 
 
 async def test_the_shell_completes_ids(cli: Cli, client: Client, run_id: str) -> None:

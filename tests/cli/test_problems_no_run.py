@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from typing import Any
 
+import pytest
 from temporalio.client import Client
 
 from perdure.payloads.encryption.keys import new_key
@@ -34,9 +35,9 @@ async def all_of(cli: Cli, id: str, *more: str) -> dict[str, Finished]:
     return dict(zip(names, ended, strict=True))
 
 
-async def start(client: Client, type: str, input: Any) -> str:
+async def start(client: Client, type: str, *given: Any) -> str:
     id = f"theirs-{uuid.uuid4()}"
-    await client.start_workflow(type, input, id=id, task_queue="nobody")
+    await client.start_workflow(type, args=given, id=id, task_queue="nobody")
     return id
 
 
@@ -48,10 +49,14 @@ async def test_a_workflow_of_another_type(cli: Cli, client: Client) -> None:
         assert len(ended.stderr.splitlines()) == 1, (name, ended)
 
 
-async def test_a_run_of_another_input(cli: Cli, client: Client) -> None:
-    id = await start(client, WORKFLOW, {"agent": {"name": "helper"}})
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [([{"agent": {"name": "helper"}}], "messages: Field required"), ([], "it was given nothing")],
+)
+async def test_a_run_of_another_input(cli: Cli, client: Client, given: list[Any], why: str) -> None:
+    id = await start(client, WORKFLOW, *given)
     for name, ended in (await all_of(cli, id)).items():
-        text = f"perdure: the workflow '{id}' was started as a run, but its input is none: messages: Field required."
+        text = f"perdure: the workflow '{id}' was started as a run, but its input is none: {why}."
         assert (ended.code, ended.stdout, ended.stderr.startswith(text)) == (1, "", True), (name, ended)
         assert len(ended.stderr.splitlines()) == 1, (name, ended)
 

@@ -85,8 +85,9 @@ async def test_a_folder_that_is_not_there_may_come_back(converter: DataConverter
 
 async def test_a_folder_that_can_not_be_written_leaves_nothing_behind(converter: DataConverter, tmp_path: Path) -> None:
     (tmp_path / "values").write_text("a file where the folder should be")
-    with pytest.raises(OSError, match="values"):
+    with pytest.raises(ApplicationError, match="values' .PERDURE_STORAGE.: File exists") as raised:
         await converter.encode([LARGE])
+    assert (raised.value.type, raised.value.non_retryable) == ("not_stored", True)
     assert os.listdir(tmp_path) == ["values"]
 
 
