@@ -26,9 +26,12 @@ async def conformance(suite: str, folder: Path, *arguments: str) -> dict[str, di
     if program is None or shutil.which("node") is None or await _node_version() < MIN_NODE:
         lacking(f"NODE_PATH with `npm install node@{MIN_NODE} {SUITES[suite]}`, and its .bin in PATH")
     told = await _output("node", str(program), *arguments, "--output-dir", str(folder))
-    files = sorted(folder.glob("*/checks.json"))
+    files = sorted(folder.glob("**/checks.json"))
     assert files, told
-    return {_scenario(each): {check["id"]: _why(check) for check in json.loads(each.read_text())} for each in files}
+    return {
+        _scenario(each.parent.relative_to(folder)): {check["id"]: _why(check) for check in json.loads(each.read_text())}
+        for each in files
+    }
 
 
 async def _node_version() -> int:
@@ -41,9 +44,9 @@ async def _output(*command: str) -> str:
     return (await process.communicate())[0].decode()
 
 
-def _scenario(file: Path) -> str:
-    """Its folder is `server-SCENARIO-2026-01-01T00-00-00-000Z`."""
-    return file.parent.name.removeprefix("server-").rsplit("-", 6)[0]
+def _scenario(folder: Path) -> str:
+    """It is named `server-SCENARIO-2026-01-01T00-00-00-000Z`, without `server-` for a client's."""
+    return str(folder).removeprefix("server-").rsplit("-", 6)[0]
 
 
 def _why(check: dict[str, Any]) -> str:

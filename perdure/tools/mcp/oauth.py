@@ -282,7 +282,7 @@ class Sender:
             raise OAuthProblem(text, passing=True) from None
         if not is_whole:
             raise OAuthProblem(f"{request.url.host} answered with more than {MAX_BYTES:,} bytes")
-        headers = {"content-type": response.headers.get("content-type", "")}
+        headers = {name: response.headers.get(name, "") for name in ("content-type", "www-authenticate")}
         return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
 
 
