@@ -23,7 +23,7 @@ from ..runs.test_secrets import everything_recorded
 from ..support.agents import scripted_agent
 from ..support.openapi_service import KEY, PIXEL, Service, served
 from ..support.stage import Stage
-from ..support.unknown_outcomes import NEEDS_APPROVAL
+from ..support.unknown_outcomes import NEEDS_APPROVAL, SAFE
 from ..support.waiting import wait_for
 from ..support.worker_process import WorkerJob
 from ..support.workers import Nursery
@@ -223,7 +223,7 @@ async def test_a_remote_end_that_is_dead_slow_or_strange(stage: Stage, scripted:
     assert told[0].startswith("Error: Tool 'nonsense' failed: GET /nonsense answered what is no JSON: ")
     assert told[1] == (
         f"Error: Tool 'elsewhere' failed: GET /elsewhere: {service.url} redirects to http://localhost:1 (status 307), "
-        "where this tool does not go: if it should, write that server as `endpoint` of the connection"
+        f"where this tool does not go: if it should, write that server as `endpoint` of the connection{SAFE}"
     )
     assert told[2] == f"Error: Tool 'slowPost' failed: timed out after 0.3 seconds{NEEDS_APPROVAL}"
     assert service.calls["POST /slow"] == 1
