@@ -113,7 +113,7 @@ async def play(stage: Stage, scripted: Scripted, number: int, **worker: Any) -> 
         await asyncio.gather(outside, return_exceptions=True)
     said = [message.text for message in result.messages if message.role == "user"]
     assert sorted(said[1:]) == sorted(any_run.steered), f"seed {number}"
-    assert any_run.refusals <= {"ended", "unknown"}
+    assert any_run.refusals <= {"ended", "unknown", "unconfirmed"}
     assert len(any_run.executed) == len(set(any_run.executed) - {"r"}) + any_run.executed.count("r"), f"seed {number}"
     await stage.replay(cut=True)
 
