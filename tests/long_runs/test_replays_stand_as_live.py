@@ -139,8 +139,8 @@ async def test_a_stand_that_differs_is_told(stage: Stage, scripted: Scripted) ->
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted([says("done")])))
         await run.result()
-    (run_id, stand), *_ = stage.stands.last.items()
-    stage.stands.last[run_id] = stand.replace(b'"unread":0', b'"unread":1')
+    ((run_id, (length, stand)),) = stage.stands.last.items()
+    stage.stands.last[run_id] = length, stand.replace(b'"unread":0', b'"unread":1')
     with pytest.raises(AssertionError, match="unread: 1 live, 0 replayed"):
         await stage.replay()
-    stage.stands.last[run_id] = stand
+    stage.stands.last[run_id] = length, stand

@@ -58,8 +58,8 @@ class Stands:
 
     first: dict[str, dict[int, bytes]] = field(default_factory=dict)
     """After the first activation of each task: what it says does not rest on a local activity of the same task."""
-    last: dict[str, bytes] = field(default_factory=dict)
-    """After the last activation of the execution."""
+    last: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    """After the last activation of the execution here, with the length of the history then."""
     losses: random.Random | None = None
     """Decides which completions of workflow tasks are lost, one of three; None for none."""
     lost: int = 0
@@ -67,7 +67,8 @@ class Stands:
 
     def note(self, act: WorkflowActivation, stand: dict[str, Any]) -> None:
         """Note how a workflow stands after that activation."""
-        self.last[act.run_id] = text = to_json(stand)
+        text = to_json(stand)
+        self.last[act.run_id] = act.history_length, text
         self.first.setdefault(act.run_id, {})[act.history_length] = text
 
     def loses(self) -> bool:
@@ -98,7 +99,7 @@ class _Noting:
         if isinstance(workflow, (AgentRun, Session)) and not _changes_nothing(act):
             stand = stand_of(workflow)
             if act.history_length == self._length:
-                self._stands.last[act.run_id] = to_json(stand)
+                self._stands.last[act.run_id] = act.history_length, to_json(stand)
             else:
                 self._stands.note(act, stand)
             self._length = act.history_length
@@ -173,8 +174,10 @@ def _difference(history: WorkflowHistory, live: Stands, replay: Stands) -> list[
         return []  # Its run id is that of the execution before.
     run_id, length = history.run_id, len(history.events)
     is_cut = history.events[-1].event_type == TASK_STARTED
-    then = live.first.get(run_id, {}).get(length) if is_cut else live.last.get(run_id)
-    now = replay.last[run_id]
+    began, now = replay.last[run_id]
+    # Another worker may have gone on with it.
+    lasts = dict([live.last[run_id]] if run_id in live.last else [])
+    then = live.first.get(run_id, {}).get(length) if is_cut else lasts.get(began)
     if then is None or then == now:
         return []
     before, after = json.loads(then), json.loads(now)
