@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from ...messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
 from ...redaction import get_logger, redact
-from ...text import count_of, one_line, valid_json, valid_text
+from ...text import count_of, fault_text, one_line, valid_json, valid_text
 from ..context import ToolContext
 from ..http import Fault
 from ..kind import ToolOfferError
@@ -126,7 +126,7 @@ async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
         fault = fault_of(error)
         why = fault.text if fault else f"it does not list its tools: {one_line(error.message, 500)}"
     except (ValidationError, RuntimeError) as error:
-        why = f"what it lists is no list of tools: {one_line(str(error), 500)}"
+        why = f"what it lists is no list of tools: {_misfit(error)}"
     what = "connection.endpoint" if target.server.endpoint else "options.command"
     advice = f"check {what}, and that the server runs; options.discoveryTimeout gives it more time"
     raise ToolOfferError(redact(f"The tools of {target} ({target.server}) can't be found out: {why} ({advice})"))
@@ -230,7 +230,7 @@ async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResu
     try:
         answer = await _send(client, target, call, asking)
     except (ValidationError, RuntimeError) as error:
-        text = f"{target} answered against the protocol: {one_line(str(error), 500)}"
+        text = f"{target} answered against the protocol: {_misfit(error)}"
         return _failure(call, text, REFUSED, outcome_unknown=True)
     if isinstance(answer, types.InputRequiredResult):
         if asked := Elicitation.of(answer):
@@ -318,6 +318,14 @@ async def _loss(connection: McpConnection, error: mcp.MCPError) -> Fault | None:
     if fault.is_session_over:
         connection.retire()
     return fault
+
+
+def _misfit(error: ValidationError | RuntimeError) -> str:
+    """Return why what a server sent is not what the protocol expects."""
+    if isinstance(error, RuntimeError):
+        return one_line(str(error), 500)
+    first = error.errors(include_url=False)[0]
+    return one_line(f"{'.'.join(map(str, first['loc']))}: {fault_text(first)}", 500)
 
 
 def _questions(asked: types.InputRequiredResult) -> str:
