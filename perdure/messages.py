@@ -156,8 +156,11 @@ class Message(Exchanged):
         return cls(role="assistant", parts=[TextPart(value=text)] if text else [], metadata=metadata)
 
     @classmethod
-    def tool(cls, call: ToolCall, result: ToolResult) -> Message:
-        """Return the result of one tool call; each provider groups such messages as its API requires (§9.5)."""
+    def tool(cls, call: ToolCall, result: ToolResult, more: JsonObject | None = None) -> Message:
+        """Return the result of one tool call; each provider groups such messages as its API requires (§9.5).
+
+        `more` is metadata about the call.
+        """
         metadata: JsonObject = {"tool_call_id": call.id}
         if result.status != "success":
             metadata["status"] = result.status
@@ -165,7 +168,7 @@ class Message(Exchanged):
             metadata["error_kind"] = DENIED
         if result.outcome_unknown:
             metadata["outcome_unknown"] = True
-        return cls(role="tool", parts=result.parts, metadata=metadata)
+        return cls(role="tool", parts=result.parts, metadata={**metadata, **(more or {})})
 
 
 class ToolCall(BaseModel):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
+from unicodedata import category
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, and those that reorder what is shown."""
@@ -76,7 +77,10 @@ def utf8_bytes(text: str) -> int:
 MAX_TEXT_BYTES = 8 * 1024
 """For what a stranger's text may add to a failure."""
 
-_SHOWN = re.compile(r"[^\s\0-\x1f\x7f\u200b-\u200f\u2060\ufeff]")
+_UNSEEN = {"Cc", "Cf", "Zs", "Zl", "Zp", "Mn"}
+"""Unicode's categories of characters that nobody sees by themselves."""
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and a symbol that are drawn as nothing."""
 _HALF = re.compile("[\ud800-\udfff]")
 _LONGEST_WORD = 1024
 _LAST_WORD = re.compile(r"\S+\Z")
@@ -84,7 +88,7 @@ _LAST_WORD = re.compile(r"\S+\Z")
 
 def says_something(text: str) -> bool:
     """Return whether the text has a character that is seen."""
-    return _SHOWN.search(text) is not None
+    return any(category(each) not in _UNSEEN and each not in _BLANK for each in text)
 
 
 def valid_text(text: str) -> str:

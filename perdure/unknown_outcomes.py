@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from .messages import Exchanged, JsonObject, ToolResult
-from .tool_calls import ToolSpec
+from .messages import Exchanged, JsonObject, Message, ToolResult
+from .tool_calls import ToolSpec, value_digest
+
+MAX_UNKNOWN_CALLS = 1000
+"""So many of a run are remembered; the oldest are forgotten first."""
 
 
 class UnknownCall(Exchanged):
@@ -19,10 +24,11 @@ class UnknownCall(Exchanged):
     key: str
     """The call's idempotency key."""
     iteration: int
+    """0 for a call of an earlier run, which the conversation tells of."""
 
     def reason(self, doubt: str) -> str:
         """Return why a person is asked about an equal call, where the tool's own function has this doubt."""
-        call = f"the equal call of iteration {self.iteration}"
+        call = f"the equal call of {f'iteration {self.iteration}' if self.iteration else 'an earlier run'}"
         why = f"it may repeat {call}, of which nobody knows whether it took effect"
         return f"{why}, and its reconcile function can't tell: {doubt}" if doubt else why
 
@@ -41,14 +47,48 @@ def _way_out(spec: ToolSpec) -> str:
     return "To make exactly the same call again is declared to be safe." if spec.safe_to_repeat else f"{find_out}."
 
 
-def same_call(name: str, arguments: JsonObject) -> str:
+def unknown_calls_in(messages: Iterable[Message]) -> list[UnknownCall]:
+    """Return the calls of unknown outcome that a conversation tells of, without those that were settled later."""
+    found: list[UnknownCall] = []
+    for message in messages:
+        match message.metadata.get("outcome_unknown"):
+            case {"same": str(same), "key": str(key)}:
+                found.append(UnknownCall(same=same, key=key, iteration=0))
+        settled = message.metadata.get("settled_outcomes") or ()
+        found = [call for call in found if call.key not in settled]
+    return found[-MAX_UNKNOWN_CALLS:]
+
+
+def same_call(name: str, arguments: JsonObject, spec: ToolSpec | None = None) -> str:
     """Return what is equal for calls of one tool with the same arguments, however they are written.
 
     Their order does not count, nor whether a number is written as `1`, `1.0` or `"1"`, nor whether what is absent is
-    written as null: functions take one for the other.
+    written as null or, as far as `spec` knows that, as its default: functions take one for the other.
     """
-    text = json.dumps([name, _plain(arguments)], sort_keys=True)
+    given = {key: value for key, value in arguments.items() if not (spec and _is_default(key, value, spec))}
+    text = json.dumps([name, _plain(given)], sort_keys=True)
     return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _is_default(name: str, value: Any, spec: ToolSpec) -> bool:
+    declared = ((spec.parameters or {}).get("properties") or {}).get(name) or {}
+    if "default" in declared and _plain(value) == _plain(declared["default"]):
+        return True
+    digest = spec.signature.defaults.get(name) if spec.signature else None
+    return digest is not None and digest in map(value_digest, _ways_to_write(value))
+
+
+def _ways_to_write(value: Any) -> Iterator[Any]:
+    yield value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+            yield value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            yield float(value)
+        if isinstance(value, float) and value.is_integer():
+            yield int(value)
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
-from perdure.text import bounded_text
+import pytest
+
+from perdure.text import bounded_text, says_something
 from perdure.tools.builtin import _matches_text
 
 
@@ -25,3 +27,16 @@ def test_places_in_any_case() -> None:
     text = "İSTANBUL ΟΔΟΣ istanbul οδος"
     assert _matches_text(text, "istanbul", 0).startswith("[found in 2 places]\n\noffset 0: ")
     assert _matches_text(text, "ΟΔΟΣ", 10).startswith("[found in 1 place]\n\noffset 23: ")
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n\u200b", "\u2063\u00ad\u3164\u115f\u2800", "\U000e0041\U000e0042", "\ufe0f\u034f", "\u202e"]
+)
+def test_a_text_that_nobody_sees_says_nothing(text: str) -> None:
+    assert not says_something(text)
+    assert says_something(f"{text}.{text}")
+
+
+@pytest.mark.parametrize("text", ["0", "é", "한", "🜨", "🫨", "\ue000", "．", "∎"])
+def test_a_text_that_is_seen_says_something(text: str) -> None:
+    assert says_something(text)

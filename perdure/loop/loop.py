@@ -26,6 +26,7 @@ from ..event_data import (
 from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
 from ..tool_calls import ToolSpec
+from ..unknown_outcomes import unknown_calls_in
 from .effects import Cancelled, Effects
 from .limits import no_step_left, partial_text, reached_limit
 from .model_calls import ModelCalls
@@ -79,6 +80,8 @@ class AgentLoop(RunPart[Effects]):
 
         Raises `RunCancelled`, and a `RunError` of another kind when the run fails; both without messages.
         """
+        if not self.state.iteration:
+            self.state.unknown_calls = unknown_calls_in(self.conversation.messages)
         try:
             outcome = await self._iterate()
         except Cancelled:

@@ -17,7 +17,7 @@ from ..messages import CutShort, JsonObject, Message, ModelReply, ToolCall, Usag
 from ..options import RunOptions
 from ..text import DIGITS
 from ..tool_calls import ToolRequest, ToolSpec
-from ..unknown_outcomes import UnknownCall, same_call
+from ..unknown_outcomes import MAX_UNKNOWN_CALLS, UnknownCall, same_call
 
 LOOP_VERSION = 1
 """Which loop this is: a change that would give other commands for what a history records takes the next number, and
@@ -26,8 +26,6 @@ LAST_TEXT_CHARS = 64 * 1024
 SHOWN_CALL_CHARS = 500
 """The state travels in one payload, so it keeps what the model wrote only up to these sizes."""
 
-MAX_UNKNOWN_CALLS = 1000
-"""The oldest are forgotten first."""
 
 CostNews = Literal["", "unknown", "reached"]
 UsageCounts = tuple[int, ...]
@@ -104,19 +102,21 @@ class LoopState:
         """Pydantic keeps the unknown fields of a dataclass, but does not write them."""
         return {**vars(self), **known(self)}
 
-    def unknown_like(self, request: ToolRequest) -> list[UnknownCall]:
+    def unknown_like(self, request: ToolRequest, spec: ToolSpec) -> list[UnknownCall]:
         """Return the equal calls of unknown outcome."""
         if not self.unknown_calls:
             return []
-        same = same_call(request.name, request.arguments)
+        same = same_call(request.name, request.arguments, spec)
         return [call for call in self.unknown_calls if call.same == same]
 
-    def remember_unknown(self, request: ToolRequest, spec: ToolSpec, key: str) -> None:
+    def remember_unknown(self, request: ToolRequest, spec: ToolSpec, key: str) -> UnknownCall:
         """Remember that nobody knows the outcome of the call, which has that key."""
-        if not spec.idempotent or not self.unknown_like(request):
-            same = same_call(request.name, request.arguments)
-            self.unknown_calls.append(UnknownCall(same=same, key=key, iteration=request.iteration))
+        same = same_call(request.name, request.arguments, spec)
+        call = UnknownCall(same=same, key=key, iteration=request.iteration)
+        if not spec.idempotent or not self.unknown_like(request, spec):
+            self.unknown_calls.append(call)
             del self.unknown_calls[:-MAX_UNKNOWN_CALLS]
+        return call
 
     def count(self, reply: ModelReply) -> None:
         """Count one completed model call."""

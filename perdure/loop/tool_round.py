@@ -17,7 +17,7 @@ from ..event_data import (
     ToolCallStartData,
     ToolResultData,
 )
-from ..messages import Message, Needed, TextPart, ToolCall, ToolResult
+from ..messages import JsonObject, Message, Needed, TextPart, ToolCall, ToolResult
 from ..settings.child_agents import DELEGATE, written_action
 from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
 from ..tool_calls import (
@@ -126,6 +126,8 @@ class ToolRound(RunPart[Effects]):
         """The tools whose calls are runs of other agents."""
         self._turns: dict[str, asyncio.Lock] = {}
         """Of equal calls of tools that are not idempotent."""
+        self._outcomes: dict[int, JsonObject] = {}
+        """What later runs with the conversation are to know, by the call's place among those of its reply."""
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
         """Return the tool messages, in the order of `calls`.
@@ -140,7 +142,8 @@ class ToolRound(RunPart[Effects]):
             results = await self._answer_together(calls)
         else:
             results = [await self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
-        return [Message.tool(call, result) for call, result in zip(calls, results, strict=True)]
+        answered = enumerate(zip(calls, results, strict=True))
+        return [Message.tool(call, result, self._outcomes.pop(index, {})) for index, (call, result) in answered]
 
     async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """All calls end before the first error is raised, so that none goes on running after it."""
@@ -232,9 +235,10 @@ class ToolRound(RunPart[Effects]):
 
         So the outcome of the first is known, or known to be unknown, when the second begins.
         """
-        if self.tools[request.name].idempotent:
+        spec = self.tools[request.name]
+        if spec.idempotent:
             return nullcontext()
-        return self._turns.setdefault(same_call(request.name, request.arguments), asyncio.Lock())
+        return self._turns.setdefault(same_call(request.name, request.arguments, spec), asyncio.Lock())
 
     async def _approve(self, call: Admitted) -> Immediate | Admitted:
         """Find out about equal calls of unknown outcome, and ask a person if need be.
@@ -260,10 +264,11 @@ class ToolRound(RunPart[Effects]):
         Returns the result of one that was done, a reason to ask a person, or None where there is neither.
         """
         reason: str | None = None
-        for call in self.state.unknown_like(request):
+        for call in self.state.unknown_like(request, spec):
             found = await self.effects.reconcile(request, call) if spec.reconcile else Reconciled(doubt="")
             if found.doubt is None:
                 self.state.unknown_calls.remove(call)
+                self._outcomes.setdefault(request.index, {}).setdefault("settled_outcomes", []).append(call.key)
             if found.result is not None:
                 return found.result
             reason = reason if found.doubt is None else call.reason(found.doubt)
@@ -275,7 +280,9 @@ class ToolRound(RunPart[Effects]):
         if result.needs is not None:
             result = await self._continue(call, sent, result.needs)
         if result.outcome_unknown:
-            self.state.remember_unknown(request, spec, self.effects.idempotency_key(request))
+            unknown = self.state.remember_unknown(request, spec, self.effects.idempotency_key(request))
+            told = unknown.model_dump(include={"same", "key"})
+            self._outcomes.setdefault(request.index, {})["outcome_unknown"] = told
             result = result.model_copy(update={"parts": [*result.parts, TextPart(value=f"\n{unknown_note(spec)}")]})
         return _result_of_edited(request, result) if step.is_edited else result
 
@@ -316,7 +323,10 @@ class ToolRound(RunPart[Effects]):
 
     def _as_sent(self, request: ToolRequest) -> ToolRequest:
         """With the messages before the reply, if the tool asks for some, and a mark if it may be a repetition."""
-        count, may_repeat = self.tools[request.name].context, bool(self.state.unknown_like(request))
+        count, may_repeat = (
+            self.tools[request.name].context,
+            bool(self.state.unknown_like(request, self.tools[request.name])),
+        )
         if not count and not may_repeat:
             return request
         context = recent_messages(self.conversation.messages, count) if count else []

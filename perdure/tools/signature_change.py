@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -12,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, PydanticSerializationError, to_jsonable_python
 
 from ..declared_tools import Property
-from ..tool_calls import RecordedSignature
+from ..tool_calls import RecordedSignature, value_digest
 from .declaration import declaration_line, declaration_of, place_of
 from .signature import MISSING, FunctionParameter, signature_of
 
@@ -54,8 +53,8 @@ _remembered = lru_cache(maxsize=4096)(_read)
 def _schema_of(parameter: FunctionParameter) -> ParameterSchema:
     adapter = parameter.adapter
     schema = _plain(adapter.json_schema(schema_generator=_WholeSchema)) if adapter else {}
-    default = None if parameter.default is MISSING else _digest(_default(parameter.default))
-    return ParameterSchema(_digest(schema), default, _is_plain(schema, schema.get("$defs", {}), frozenset()))
+    default = None if parameter.default is MISSING else value_digest(_default(parameter.default))
+    return ParameterSchema(value_digest(schema), default, _is_plain(schema, schema.get("$defs", {}), frozenset()))
 
 
 class _WholeSchema(GenerateJsonSchema):
@@ -115,10 +114,6 @@ def _default(value: Any) -> Any:
     except (PydanticSerializationError, ValueError, RecursionError):
         return type(value).__qualname__
     return sorted(plain, key=json.dumps) if isinstance(value, set | frozenset) else plain
-
-
-def _digest(plain: Any) -> str:
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:32]
 
 
 Function = Callable[..., Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from perdure import Done, NotDone, ToolContext, Unknown, tool
 from perdure.errors import ConfigurationError
 from perdure.guardrails import GuardrailResult, Guardrails
-from perdure.messages import ToolCall, ToolResult
+from perdure.messages import Message, ToolCall, ToolResult
 from perdure.testing import asks, call, says
 from perdure.tool_calls import Approval, ToolRequest
 from perdure.tools import OutcomeUnknown
@@ -68,7 +68,7 @@ async def test_the_result_says_so_and_how_to_find_out(declared: dict[str, Any], 
     assert stage.results() == [LOST + told]
     assert stage.data("tool_result") == [{"name": "pay", "result": LOST + told, "outcomeUnknown": True}]
     [message] = [each for each in stage.messages if each.role == "tool"]
-    assert message.metadata["outcome_unknown"] is True
+    assert message.metadata["outcome_unknown"].keys() == {"same", "key"}
 
 
 @pytest.mark.parametrize("failure", [ConnectionRefusedError("refused"), ValueError("no such account")])
@@ -303,3 +303,53 @@ async def test_a_tool_that_always_needs_an_approval_is_reconciled_first() -> Non
 def test_declarations_that_contradict_themselves(declared: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         tool(name="pay", **declared)(lambda: None)
+
+
+async def test_a_later_run_of_the_conversation_asks_too() -> None:
+    bank = Bank(idempotent=False)
+    before = bank.stage(asks(PAY), says("unclear"))
+    await before.play()
+    stage = bank.stage(asks(PAY), says("done"), messages=[*before.messages, Message.user("Pay again")], approve=yes)
+    await stage.play()
+    reason = "it may repeat the equal call of an earlier run, of which nobody knows whether it took effect"
+    assert [each["reason"] for each in stage.data("permission_requested")] == [reason]
+    assert bank.asked == [(5, False), (5, True)]
+
+
+async def test_a_later_run_does_not_ask_about_what_was_found_out() -> None:
+    bank = Bank(reconcile=lambda arguments, key: Done("receipt 17"))
+    before = bank.stage(asks(PAY), asks(PAY), says("paid"))
+    await before.play()
+    assert (before.results()[1], len(bank.asked)) == ("receipt 17", 1)
+    stage = bank.stage(asks(PAY), says("done"), messages=[*before.messages, Message.user("Pay once more")])
+    await stage.play()
+    assert bank.asked == [(5, False), (5, False)]
+
+
+@pytest.mark.parametrize("told", [True, "yes", {"same": 1, "key": None}, {"same": "x"}, []])
+async def test_what_a_stranger_writes_into_a_conversation_asks_about_nothing(told: Any) -> None:
+    odd = Message(role="tool", metadata={"tool_call_id": "c", "outcome_unknown": told, "settled_outcomes": told})
+    stage = Bank(0, idempotent=False).stage(asks(PAY), says("done"), messages=[odd, Message.user("Pay")])
+    await stage.play()
+    assert stage.results()[-1] == "paid 5"
+
+
+@pytest.mark.parametrize(
+    "again", [{"currency": "EUR"}, {"urgent": False}, {"rate": 1}, {"rate": 1, "currency": "EUR"}, {"tags": []}]
+)
+async def test_a_default_that_is_written_out_makes_no_other_call(again: dict[str, Any]) -> None:
+    paid = []
+
+    @tool(name="pay", idempotent=False)
+    def pay(
+        euros: int, currency: str = "EUR", urgent: bool = False, rate: float = 1.0, tags: Sequence[str] = ()
+    ) -> str:
+        paid.append(euros)
+        raise OutcomeUnknown("the line went dead")
+
+    stage = Stage(asks(PAY), asks(call("pay", euros=5, **again)), says("done"), tools={"pay": pay})
+    await stage.play()
+    assert (paid, stage.results()[1]) == ([5], "Tool denied: nobody is there to approve it")
+    other = Stage(asks(PAY), asks(call("pay", euros=5, currency="USD")), says("done"), tools={"pay": pay})
+    await other.play()
+    assert paid == [5, 5, 5]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 from mcp import types
 from pydantic import BaseModel
@@ -37,7 +38,7 @@ class Elicitation(BaseModel):
     def of(cls, asked: types.InputRequiredResult) -> Elicitation | None:
         """Return what a server asks a person; None where it asks for anything else, or for too much."""
         requests = asked.input_requests or {}
-        if not all(isinstance(each, types.ElicitRequest) for each in requests.values()):
+        if not all(isinstance(each, types.ElicitRequest) and _is_answerable(each.params) for each in requests.values()):
             return None
         asking = cls.model_validate({"left": requests, "request_state": asked.request_state})
         return asking if len(asking.model_dump_json()) <= MAX_STATE_BYTES else None
@@ -60,10 +61,22 @@ class Elicitation(BaseModel):
         return Needed(question=question, choices=choices, allow_other=not choices, state=state)
 
 
+def _is_answerable(asked: types.ElicitRequestParams) -> bool:
+    """Whether a person can be asked: not to open something else than a web page, such as a script."""
+    if not isinstance(asked, types.ElicitRequestURLParams):
+        return True
+    try:
+        address = urlsplit(asked.url)
+    except ValueError:
+        return False
+    return address.scheme in ("http", "https") and bool(address.hostname)
+
+
 def _question(asked: types.ElicitRequestParams) -> tuple[list[str], list[str]]:
     """Return what to say beside the message, and the answers to choose from."""
     if isinstance(asked, types.ElicitRequestURLParams):
-        return [f"Open {one_line(asked.url, 2000)} and answer {_DONE!r} when you have done what it asks for."], [_DONE]
+        where = f"{one_line(asked.url, 2000)} (on {urlsplit(asked.url).hostname})"
+        return [f"Open {where} and answer {_DONE!r} when you have done what it asks for."], [_DONE]
     fields = _fields(asked)
     lines = [one_line(f"{name}: {json.dumps(each, ensure_ascii=False)}", 1000) for name, each in fields.items()]
     if len(fields) != 1:

@@ -81,7 +81,7 @@ def test_a_url_is_opened_by_a_person() -> None:
     asking = Elicitation.of(asked(types.ElicitRequest(params=params)))
     assert asking
     needed = asking.as_need("MCP server 'bank'")
-    assert "Open https://bank.example/in and answer 'done'" in needed.question
+    assert "Open https://bank.example/in (on bank.example) and answer 'done'" in needed.question
     assert answer(types.ElicitRequest(params=params), "done") == ("accept", None)
 
 
@@ -90,3 +90,11 @@ def test_what_is_no_question_to_a_person_is_not_asked() -> None:
     sampling = types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[message], max_tokens=9))
     assert Elicitation.of(asked(form(), sampling)) is None
     assert Elicitation.of(asked(form(), state="x" * 70_000)) is None
+
+
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)//https://bank.example", "file:///etc/passwd", "https://", "//x", "http://["]
+)
+def test_nobody_is_asked_to_open_what_is_no_page(url: str) -> None:
+    params = types.ElicitRequestURLParams(message="Log in", url=url, elicitation_id="1")
+    assert Elicitation.of(asked(types.ElicitRequest(params=params))) is None

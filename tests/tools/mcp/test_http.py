@@ -178,7 +178,11 @@ ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] =
         'its response does not match this request: \'{"jsonrpc"',
         "",
     ),
-    "no result": (lambda request, message: said(message, {"content": 5}), "against the protocol: content: Input should be a", ""),
+    "no result": (
+        lambda request, message: said(message, {"content": 5}),
+        "against the protocol: content: Input should be a",
+        "",
+    ),
     "compressed": (
         lambda request, message: Response(b"\x1f\x8b", headers={"content-encoding": "gzip"}),
         "its answer is compressed, though that was declined",
