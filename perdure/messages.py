@@ -90,7 +90,8 @@ class Message(Exchanged):
       they can't be made; `provider_content`, `{api, content}`, the provider's original blocks (thinking, signatures,
       reasoning items), which are sent back unchanged to the same API and ignored by all others
     - tool: `tool_call_id`; `status`, unless the result is a success; `error_kind`, which is "denied" for a call that a
-      guardrail or a person has denied
+      guardrail or a person has denied; `outcome_unknown`, `{same, key}`, and `settled_outcomes`, a list of keys: of
+      which calls nobody knows whether they took effect, and of which that was found out
     - user: `sent_as`, which is "task-delegation" if the message was given with that role
     """
 

@@ -53,7 +53,7 @@ class RunOptions(BaseModel):
     max_parallel_tools: int = Field(default=100, ge=1, le=1000)
     """How many of them at most; Temporal takes 2,000 pending activities of one run."""
     raw: bool = False
-    """Whether the output is the provider's own response, unchecked: also where the agent has `outputs`."""
+    """Whether the output is the provider's own response, unchecked: also of an agent whose file has outputs."""
     turn: int | None = None
     """The number of this turn of a conversation, for its trace (§14): shown with the run and with each model call."""
     stream: bool = False

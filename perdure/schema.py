@@ -5,7 +5,9 @@ What strict schemas have to say: https://platform.openai.com/docs/guides/structu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from .declared_tools import Property
@@ -190,3 +192,8 @@ def _resolve(reference: str, root: Schema) -> Schema:
     for step in reference.removeprefix("#").strip("/").split("/") if reference.startswith("#/") else ():
         found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
     return found if isinstance(found, dict) and found is not root else {}
+
+
+def value_digest(plain: Any) -> str:
+    """Return a digest of a JSON value: that of a schema, or of a default."""
+    return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:32]

@@ -6,7 +6,7 @@ import json
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from hashlib import blake2b, sha256
+from hashlib import blake2b
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError, field_serializer, field_validator
@@ -95,11 +95,6 @@ class PreparedRun(ToolResult):
     """The conversation that it begins with; None if this is the call's result already."""
     inputs: JsonObject = {}
     """The inputs that the bindings of its own tools refer to."""
-
-
-def value_digest(plain: Any) -> str:
-    """Return a digest of a JSON value: that of a schema, or of a default."""
-    return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:32]
 
 
 class RecordedSignature(Exchanged):

@@ -10,7 +10,8 @@ from hashlib import blake2b
 from typing import Any
 
 from .messages import Exchanged, JsonObject, Message, ToolResult
-from .tool_calls import ToolSpec, value_digest
+from .schema import value_digest
+from .tool_calls import ToolSpec
 
 MAX_UNKNOWN_CALLS = 1000
 """So many of a run are remembered; the oldest are forgotten first."""

@@ -11,7 +11,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, PydanticSerializationError, to_jsonable_python
 
 from ..declared_tools import Property
-from ..tool_calls import RecordedSignature, value_digest
+from ..schema import value_digest
+from ..tool_calls import RecordedSignature
 from .declaration import declaration_line, declaration_of, place_of
 from .signature import MISSING, FunctionParameter, signature_of
 

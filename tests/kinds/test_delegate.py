@@ -23,6 +23,7 @@ from ..support.families import family_script, write_agent
 from ..support.peers import KAOS_CARD, Peer
 from ..support.remote_weather import tool_texts
 from ..support.stage import Stage
+from ..support.unknown_outcomes import NEEDS_APPROVAL
 from ..support.waiting import wait_for
 from ..support.worker_process import WorkerJob
 from ..support.workers import Nursery
@@ -64,7 +65,7 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
     assert tool_texts(result) == [
         "${env:OFFICE_KEY}",
         "rain",
-        '[Delegation failed: HTTP status 500: {"detail":"not now"}]',
+        '[Delegation failed: HTTP status 500: {"detail":"not now"}]' + NEEDS_APPROVAL,
     ]
     assert [tool["function"]["name"] for tool in model.requests[0].body["tools"]] == [
         "delegate_to_researcher",
@@ -106,12 +107,14 @@ async def test_a_model_that_knows_no_tools_delegates_alike(stage: Stage, scripte
         results = [await run.result() for run in runs]
     assert [result.output for result in results] == ["done", "done"]
     assert tool_texts(results[0]) == tool_texts(results[1])
-    assert tool_texts(results[0])[1] == '[Delegation failed: HTTP status 503: {"detail":"not now"}]'
+    assert tool_texts(results[0])[1] == '[Delegation failed: HTTP status 503: {"detail":"not now"}]' + NEEDS_APPROVAL
     told = prompted.requests[0].body["messages"][0]["content"]
     assert "- **researcher**: Finds things out." in told
     assert "\n\n**Unavailable agents:**\n- **gone**: (unavailable)\n" in told
     said = prompted.requests[2].body["messages"][-1]["content"]
-    assert said == '[Step 2/9] Agent response: [Delegation failed: HTTP status 503: {"detail":"not now"}]'
+    assert (
+        said == '[Step 2/9] Agent response: [Delegation failed: HTTP status 503: {"detail":"not now"}]' + NEEDS_APPROVAL
+    )
     assert sorted(len(body["messages"]) for body in peer.bodies) == [1, 1, 1, 2, 4, 6]
 
 

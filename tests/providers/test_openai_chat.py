@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from perdure.messages import Message, ToolCall, ToolResult
 from perdure.providers import to_request
 
 from ..support.wire_agents import agent, answering, asking, message
@@ -155,3 +156,23 @@ def test_outputs_are_a_strict_response_format() -> None:
     assert request["response_format"]["type"] == "json_schema"
     assert (form["name"], form["strict"], form["schema"]["required"]) == ("structured_output", True, ["a", "b"])
     assert form["schema"]["properties"]["b"] == {"type": ["integer", "null"]}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult.of_text("72"),
+        ToolResult.denial("no"),
+        ToolResult.failure("no", kind="timeout", status="timeout", outcome_unknown=True),
+        ToolResult.cancellation(outcome_unknown=True),
+        ToolResult.of_text("72").model_copy(update={"size": 9, "duration_ms": 3.0}),
+    ],
+    ids=lambda result: str(result.error_kind or result.size),
+)
+def test_what_a_run_remembers_of_a_call_is_no_field_of_the_request(result: ToolResult) -> None:
+    """Strict servers refuse the whole conversation for a field that they do not know."""
+    remembered = {"outcome_unknown": {"same": "s", "key": "k"}, "settled_outcomes": ["k"]}
+    asked = Message.assistant("", [ToolCall(id="c1", name="look", arguments="{}")])
+    for answer in (Message.tool(asked.tool_calls[0], result), Message.tool(asked.tool_calls[0], result, remembered)):
+        told = to_request(agent(), [asked.model_dump(), answer.model_dump()])["messages"][1]
+        assert told == {"role": "tool", "tool_call_id": "c1", "content": result.text}

@@ -73,7 +73,7 @@ TERMINATION = [
     Row(
         "cancelled",
         [asks(call("gate", "tc_01"))],
-        ("[cancelled]", True),
+        (f"[cancelled]{FIND_OUT}", True),
         [f"[cancelled]{FIND_OUT}"],
         cancelled_in_a_tool,
     ),

@@ -27,6 +27,7 @@ from perdure.workflows.agent_run import AgentRun
 from perdure.workflows.runner import OwnWorkflowRunner
 from perdure.workflows.session.session import Session
 
+TIMES = {"started_at", "held_seconds", "slept_seconds", "untold_sleep", "since", "until", "deadline", "at"}
 ACCEPTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED
 TASK_SCHEDULED = EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED
 TASK_STARTED = EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
@@ -169,6 +170,11 @@ def _is_reset(event: HistoryEvent) -> bool:
     return failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 
 
+def _without_times(stand: dict[str, Any]) -> dict[str, Any]:
+    """The clock of a workflow may be another one on a replay, by some milliseconds, where somebody queried the run."""
+    return {key: value for key, value in stand.items() if key not in TIMES}
+
+
 def _difference(history: WorkflowHistory, live: Stands, replay: Stands) -> list[str]:
     if any(map(_is_reset, history.events)):
         return []  # Its run id is that of the execution before.
@@ -180,6 +186,8 @@ def _difference(history: WorkflowHistory, live: Stands, replay: Stands) -> list[
     then = live.first.get(run_id, {}).get(length) if is_cut else lasts.get(began)
     if then is None or then == now:
         return []
-    before, after = json.loads(then), json.loads(now)
+    before, after = (json.loads(stand, object_hook=_without_times) for stand in (then, now))
+    if before == after:
+        return []
     parts = [f"{key}: {before[key]} live, {after[key]} replayed" for key in before if before[key] != after[key]]
     return [f"{history.workflow_id}, after {length} events: {'; '.join(parts)}"]
