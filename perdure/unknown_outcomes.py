@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from .messages import Exchanged, JsonObject, Message, ToolResult
+from .messages import Exchanged, JsonObject, ToolResult
 from .schema import value_digest
 from .tool_calls import ToolSpec
-
-MAX_UNKNOWN_CALLS = 1000
-"""So many of a run are remembered; the oldest are forgotten first."""
 
 
 class UnknownCall(Exchanged):
@@ -46,18 +43,6 @@ def _way_out(spec: ToolSpec) -> str:
     if not spec.idempotent:
         return f"{find_out}: exactly the same call needs a person's approval."
     return "To make exactly the same call again is declared to be safe." if spec.safe_to_repeat else f"{find_out}."
-
-
-def unknown_calls_in(messages: Iterable[Message]) -> list[UnknownCall]:
-    """Return the calls of unknown outcome that a conversation tells of, without those that were settled later."""
-    found: list[UnknownCall] = []
-    for message in messages:
-        match message.metadata.get("outcome_unknown"):
-            case {"same": str(same), "key": str(key)}:
-                found.append(UnknownCall(same=same, key=key, iteration=0))
-        settled = message.metadata.get("settled_outcomes") or ()
-        found = [call for call in found if call.key not in settled]
-    return found[-MAX_UNKNOWN_CALLS:]
 
 
 def same_call(name: str, arguments: JsonObject, spec: ToolSpec | None = None) -> str:

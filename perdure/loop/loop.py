@@ -26,12 +26,11 @@ from ..event_data import (
 from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
 from ..tool_calls import ToolSpec
-from ..unknown_outcomes import unknown_calls_in
 from .effects import Cancelled, Effects
 from .limits import no_step_left, partial_text, reached_limit
 from .model_calls import ModelCalls
 from .overflow import ContextWindow
-from .state import LoopState, Outcome, RunPart, outcome_of, output_error, send_back
+from .state import LoopState, Outcome, RunPart, outcome_of, output_error, send_back, unknown_calls_in
 from .tool_round import ToolRound
 from .verdicts import checked_verdict, with_text
 

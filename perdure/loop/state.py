@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import isfinite
@@ -17,7 +17,7 @@ from ..messages import CutShort, JsonObject, Message, ModelReply, ToolCall, Usag
 from ..options import RunOptions
 from ..text import DIGITS
 from ..tool_calls import ToolRequest, ToolSpec
-from ..unknown_outcomes import MAX_UNKNOWN_CALLS, UnknownCall, same_call
+from ..unknown_outcomes import UnknownCall, same_call
 
 LOOP_VERSION = 1
 """Which loop this is: a change that would give other commands for what a history records takes the next number, and
@@ -27,11 +27,25 @@ SHOWN_CALL_CHARS = 500
 """The state travels in one payload, so it keeps what the model wrote only up to these sizes."""
 
 
+MAX_UNKNOWN_CALLS = 1000
+"""So many of a run are remembered; the oldest are forgotten first."""
 CostNews = Literal["", "unknown", "reached"]
 UsageCounts = tuple[int, ...]
 """The fields of a `Usage`, in order: a short form, because a run may have thousands. The last ones may be left out."""
 _COUNTED = tuple(Usage.model_fields)
 _USAGES = TypeAdapter(list[Usage])
+
+
+def unknown_calls_in(messages: Iterable[Message]) -> list[UnknownCall]:
+    """Return the calls of unknown outcome that a conversation tells of, without those that were settled later."""
+    found: list[UnknownCall] = []
+    for message in messages:
+        match message.metadata.get("outcome_unknown"):
+            case {"same": str(same), "key": str(key)}:
+                found.append(UnknownCall(same=same, key=key, iteration=0))
+        settled = message.metadata.get("settled_outcomes") or ()
+        found = [call for call in found if call.key not in settled]
+    return found[-MAX_UNKNOWN_CALLS:]
 
 
 @dataclass
