@@ -25,10 +25,8 @@ leaves the older way to the runs that are recorded with a lower one (`Effects.ve
 LAST_TEXT_CHARS = 64 * 1024
 SHOWN_CALL_CHARS = 500
 """The state travels in one payload, so it keeps what the model wrote only up to these sizes."""
-
-
 MAX_UNKNOWN_CALLS = 1000
-"""So many of a run are remembered; the oldest are forgotten first."""
+"""The run remembers so many calls of unknown outcome, and forgets the oldest first."""
 CostNews = Literal["", "unknown", "reached"]
 UsageCounts = tuple[int, ...]
 """The fields of a `Usage`, in order: a short form, because a run may have thousands. The last ones may be left out."""
@@ -43,8 +41,8 @@ def unknown_calls_in(messages: Iterable[Message]) -> list[UnknownCall]:
         match message.metadata.get("outcome_unknown"):
             case {"same": str(same), "key": str(key)}:
                 found.append(UnknownCall(same=same, key=key, iteration=0))
-        settled = message.metadata.get("settled_outcomes") or ()
-        found = [call for call in found if call.key not in settled]
+        if isinstance(settled := message.metadata.get("settled_outcomes"), list):
+            found = [call for call in found if call.key not in settled]
     return found[-MAX_UNKNOWN_CALLS:]
 
 
@@ -101,7 +99,7 @@ class LoopState:
     """How many characters models take that have refused the conversation as too long, by `PROVIDER/ID`."""
     budget_suggested: bool = False
     unknown_calls: list[UnknownCall] = field(default_factory=list)
-    """The run's calls of which nobody knows whether they have taken effect, at most `MAX_UNKNOWN_CALLS`."""
+    """The calls of unknown outcome, of this run and those it goes on from, at most `MAX_UNKNOWN_CALLS`."""
     held_seconds: float = 0.0
     """How long the run was held, which does not count for `max_seconds`."""
     slept_seconds: float = 0.0
@@ -127,7 +125,7 @@ class LoopState:
         """Remember that nobody knows the outcome of the call, which has that key."""
         same = same_call(request.name, request.arguments, spec)
         call = UnknownCall(same=same, key=key, iteration=request.iteration)
-        if not spec.idempotent or not self.unknown_like(request, spec):
+        if not spec.idempotent or all(known.same != same for known in self.unknown_calls):
             self.unknown_calls.append(call)
             del self.unknown_calls[:-MAX_UNKNOWN_CALLS]
         return call

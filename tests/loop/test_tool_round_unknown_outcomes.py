@@ -329,7 +329,8 @@ async def test_a_later_run_does_not_ask_about_what_was_found_out() -> None:
 @pytest.mark.parametrize("told", [True, "yes", {"same": 1, "key": None}, {"same": "x"}, []])
 async def test_what_a_stranger_writes_into_a_conversation_asks_about_nothing(told: Any) -> None:
     odd = Message(role="tool", metadata={"tool_call_id": "c", "outcome_unknown": told, "settled_outcomes": told})
-    stage = Bank(0, idempotent=False).stage(asks(PAY), says("done"), messages=[odd, Message.user("Pay")])
+    before = Message(role="tool", metadata={"outcome_unknown": {"same": "another call", "key": "1/0"}})
+    stage = Bank(0, idempotent=False).stage(asks(PAY), says("done"), messages=[before, odd, Message.user("Pay")])
     await stage.play()
     assert stage.results()[-1] == "paid 5"
 
