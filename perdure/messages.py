@@ -210,11 +210,11 @@ class Needed(Exchanged):
     allow_other: bool = True
     """Whether another answer than the choices is accepted."""
     state: JsonObject = {}
-    """What the tool wants to find beside the answer."""
+    """The tool's own data, which it gets back with the answer."""
 
 
 class Answered(Exchanged):
-    """What a person has said to what a tool needed."""
+    """A person's answer to the question of a tool."""
 
     text: str | None = None
     """None where nobody has answered, or somebody has refused to."""

@@ -106,10 +106,10 @@ class NotDone:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Says that nobody can tell: a person is asked."""
+    """The outcome can't be found out: a person is asked."""
 
     reason: str = ""
-    """What that person is told."""
+    """Shown to that person."""
 
 
 class Reconciled(Exchanged):

@@ -150,9 +150,9 @@ class _Client:
     def __init__(self, scope: Scope) -> None:
         token = bearer_of({"authorization": Headers(scope=scope).get("authorization", "")})
         self.token = hashlib.sha256(token.encode()).hexdigest() if token else ""
-        """The digest of what the request says who it is by."""
+        """The digest of the bearer token; "" without one."""
         self.name = str((scope.get("client") or ("",))[0])
-        """Its address, until it is known who it is."""
+        """The client's address, until its name is known."""
 
 
 def _too_many(reason: str, text: str, seconds: int = 1) -> HttpProblem:

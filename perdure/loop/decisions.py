@@ -35,7 +35,7 @@ def refusal(text: str, kind: str) -> Immediate:
 
 
 class HumanDecisions:
-    """Ask people about the tool calls of a run. Both methods wait, and raise `Cancelled` as effects do."""
+    """Ask people about the tool calls of a run. The methods wait, and raise `Cancelled` as effects do."""
 
     def __init__(self, effects: Effects, state: LoopState) -> None:
         self._effects = effects

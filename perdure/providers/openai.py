@@ -36,7 +36,7 @@ class OpenAIFormat(WireFormat):
 
 
 def function_fields(definition: FunctionDefinition) -> dict[str, Any]:
-    """Return what is said of a function; nothing of what goes without saying."""
+    """Return the fields of a function's definition that are set."""
     return {key: value for key, value in definition._asdict().items() if value}
 
 

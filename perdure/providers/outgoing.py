@@ -180,7 +180,7 @@ def _result(message: Message, open_calls: list[_Renamed], server: Recipient) -> 
 
 
 def _content_for(message: Message, own: list[Any] | None, api: str, server: Recipient) -> dict[str, Any] | None:
-    """Return the private content that the server is sent: what it wrote itself, else what it requires beside calls."""
+    """Return the private content for the server: what it wrote itself, else what it requires beside calls."""
     fills, fills_call = server.dialect.fills, server.dialect.fills_call
     if not own and api == "chat" and (fills or fills_call) and message.metadata.get("tool_calls"):
         return {"api": api, "server": server.name, "content": [{**fills, "tool_calls": [fills_call]}]}

@@ -348,7 +348,7 @@ def encode(body: Mapping[str, Any]) -> bytes:
 
 
 def is_whole(response: Any, *, streams: bool = True) -> bool:
-    """Return whether a response is no stream, which `streams` says was asked for."""
+    """Return whether the response is one whole body; `streams` says whether a stream was asked for."""
     told = response.headers.get("content-type", "")
     return any(kind in told for kind in _WHOLE) or not (streams or _STREAM in told)
 

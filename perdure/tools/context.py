@@ -53,8 +53,8 @@ class ToolContext:
     attempt: int = 1
     """1 for the first execution; more for one that repeats an execution which was lost with its worker."""
     may_repeat: bool = False
-    """Whether an earlier call of the run by the same tool with the same arguments may have taken effect: its outcome is
-    unknown.
+    """Whether an earlier call of the same tool with the same arguments, in this run or in one that it goes on from, has
+    an unknown outcome: it may have taken effect.
     """
     retries_left: int = 0
     """How often the call is executed again, should it fail (`retries`)."""

@@ -321,7 +321,7 @@ async def _loss(connection: McpConnection, error: mcp.MCPError) -> Fault | None:
 
 
 def _misfit(error: ValidationError | RuntimeError) -> str:
-    """Return why what a server sent is not what the protocol expects."""
+    """Return how a server's answer breaks the protocol."""
     if isinstance(error, RuntimeError):
         return one_line(str(error), 500)
     first = error.errors(include_url=False)[0]

@@ -73,7 +73,7 @@ def _is_answerable(asked: types.ElicitRequestParams) -> bool:
 
 
 def _question(asked: types.ElicitRequestParams) -> tuple[list[str], list[str]]:
-    """Return what to say beside the message, and the answers to choose from."""
+    """Return the lines after the server's message, and the answers to choose from."""
     if isinstance(asked, types.ElicitRequestURLParams):
         where = f"{one_line(asked.url, 2000)} (on {urlsplit(asked.url).hostname})"
         return [f"Open {where} and answer {_DONE!r} when you have done what it asks for."], [_DONE]
