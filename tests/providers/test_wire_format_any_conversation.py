@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from perdure.messages import ImagePart, Message, TextPart, ToolCall, ToolResult
 from perdure.providers import provider_for
+from perdure.text import says_something
 from perdure.trimming import trim_to_context_window
 
 from ..support.wire_agents import ANTHROPIC, APIS, CHAT, RESPONSES, agent
@@ -53,7 +54,7 @@ def replies(draw: st.DrawFn, ids: list[str]) -> Message:
     """A reply as one of the APIs gives it; now and then a guardrail rewrites its text."""
     api = draw(st.sampled_from(APIS))
     calls = [ToolCall(id=id_, name=draw(NAMES), arguments=draw(ARGUMENTS)) for id_ in ids]
-    text = draw(TEXTS if calls else TEXTS.filter(str.strip))
+    text = draw(TEXTS if calls else TEXTS.filter(says_something))
     response = RESPONSE_OF[api](text, calls, draw(st.booleans()))
     message = provider_for(agent(api)).reply(agent(api), response).message
     return draw(st.just(message) | TEXTS.map(lambda text: message.model_copy(update={"parts": [TextPart(value=text)]})))
