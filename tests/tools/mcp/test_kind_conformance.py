@@ -36,7 +36,6 @@ process.exit(answer.ok ? 0 : 1);
 """The program that the suite starts for each scenario: starting Python and the SDK each time would take a minute."""
 EXPLAINED = {
     "a server of the older protocol can't ask a person": "elicitation-sep1034-client-defaults",
-    "a stream that breaks off is not gone on with: the outcome of its call is unknown": "sse-retry",
     "tokens are got by a client's secret or a person's grant": (
         "auth/client-credentials-jwt auth/cross-app-access-complete-flow auth/enterprise-managed-authorization "
         "auth/dpop auth/dpop-nonce auth/wif-jwt-bearer"
@@ -46,11 +45,9 @@ EXPLAINED = {
         "auth/authorization-server-migration"
     ),
     "what the suite's own client does with a schema": "json-schema-2020-12-preservation",
-    "warnings": "request-metadata auth/basic-cimd",
-    "too late on a busy machine, which is asked for 48 clients at once": (
-        "auth/metadata-default auth/pre-registration auth/client-credentials-basic "
-        "auth/2025-03-26-oauth-metadata-backcompat"
-    ),
+    "a warning": "auth/basic-cimd",
+    "its metadata name another issuer than their address (RFC 8414 §3.3)": "auth/2025-03-26-oauth-metadata-backcompat",
+    "timed, and too late on a busy machine, which the suite asks for 48 clients at once": "sse-retry request-metadata",
 }
 """Why checks of a scenario fail, and may."""
 VALUES = {"integer": 5, "number": 5, "boolean": True, "array": [], "object": {}}
