@@ -156,8 +156,6 @@ class ToolSpec(Exchanged):
     """How many calls of it each worker executes at a time; None for as many as it has slots."""
     queue: str | None = Field(default=None, exclude_if=operator.not_)
     """The task queue that workers with such a limit poll for its calls; None for the run's own."""
-    limit: int | None = Field(default=None, exclude_if=operator.not_)
-    """How many calls of it all workers execute at a time, together; None for any number."""
     signature: RecordedSignature | None = Field(default=None, exclude_if=operator.not_)
     """What its function takes, if it has one: a worker whose function takes something else lacks the tool."""
     description: str | None = None

@@ -10,8 +10,6 @@ from os import PathLike
 from typing import Any, Literal
 
 from temporalio import activity
-from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.service import RPCError, RPCStatusCode
 
 from ..agents import Agent, Model
 from ..errors import ConfigurationError, ToolNotRegisteredError
@@ -20,17 +18,11 @@ from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, TOOL_PREFIX
 from ..protocol.inventory import Inventory, Lacking, UnavailableTool
 from ..protocol.names import (
-    ASK_FOR_SLOT,
-    CLOSED_LINKS,
     IS_POLLED,
     PERMIT,
-    SLOT_ASKED,
-    TOOL_LIMIT_WORKFLOW,
-    limit_id,
     tool_queue,
 )
 from ..protocol.run import PacedCall, QueueInput, paced_model, rate_queue
-from ..protocol.tool_limit import AskInput, LinksInput, SlotAsked, ToolLimitState
 from ..providers.prices import VARIABLE, Prices, is_list_installed, names
 from ..providers.rates import rate_name, require_rates
 from ..providers.registry import require_provider
@@ -60,44 +52,6 @@ async def permit() -> None:
 async def is_polled(input: QueueInput) -> bool:
     """Return whether a worker gives out the permits of this queue. Raises `RPCError`."""
     return await somebody_polls(activity.client(), input.task_queue, ACTIVITIES)
-
-
-@activity.defn(name=ASK_FOR_SLOT)
-async def ask_for_slot(input: AskInput) -> None:
-    """Ask for a slot of a tool whose calls have a limit. Raises `RPCError`."""
-    await activity.client().start_workflow(
-        TOOL_LIMIT_WORKFLOW,
-        ToolLimitState(limit=input.limit),
-        id=limit_id(input.task_queue, input.tool),
-        task_queue=input.task_queue,
-        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        start_signal=SLOT_ASKED,
-        start_signal_args=[SlotAsked.model_validate(input.model_dump(include={*SlotAsked.model_fields}))],
-    )
-
-
-@activity.defn(name=CLOSED_LINKS)
-async def closed_links(input: LinksInput) -> list[str]:
-    """Return the run ids of those that have ended. Raises `RPCError`."""
-    client, closed = activity.client(), []
-    for link in input.links:
-        try:
-            described = await client.get_workflow_handle(link.workflow_id, run_id=link.run_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            closed.append(link.run_id)
-        else:
-            closed += [link.run_id] if described.close_time else []
-    return closed
-
-
-def checked_limits(limits: Mapping[str, int] | None) -> dict[str, int]:
-    """Return the limits of a worker's tools. Raises `ConfigurationError` for one that lets no call be executed."""
-    for name, limit in (limits or {}).items():
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigurationError(f"tool_limits[{name!r}] is {limit!r}: expected a number of calls from 1")
-    return dict(limits or {})
 
 
 def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
@@ -146,8 +100,6 @@ class Stock:
     """Model calls per second, by provider or model."""
     takes_any_tool: bool = True
     """Whether the worker has the dynamic activity, which executes tools whose names only runs know."""
-    tool_limits: Mapping[str, int] = field(default_factory=dict)
-    """How many calls of a tool all workers execute at a time."""
     mock: bool = False
     """Whether its environment may have answers that stand for models'."""
     on_failure: Literal["fail", "hold"] | None = None
@@ -188,11 +140,11 @@ class Stock:
         return found.model_copy(update={"tools": tools, "paced": paced, "mock_responses": run.mock_responses})
 
     def _execution(self, spec: ToolSpec) -> dict[str, Any]:
-        """Return by which activity the tool is executed, on which queue, and how many of its calls at a time."""
+        """Return by which activity the tool is executed, and on which queue."""
         is_named = self.takes_any_tool or spec.name in self.toolbox.names
         queue = tool_queue(activity.info().task_queue, spec.name) if spec.max_parallel else None
         named = f"{TOOL_PREFIX}{spec.name}" if is_named else None
-        return {"activity": named, "queue": queue, "limit": self.tool_limits.get(spec.name)}
+        return {"activity": named, "queue": queue}
 
 
 def _mock_responses(run: KnownRun) -> list[str] | None:

@@ -43,7 +43,7 @@ from .failures import look_back, refusal, typed_failures
 from .finishing import finish_call
 from .heartbeat import Heart, Readers, heartbeats
 from .hooks import Hooks, judged_output
-from .inventory import Stock, ask_for_slot, closed_links, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
+from .inventory import Stock, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
 from .model import ask_model, ask_with_credentials, end_response, price_failure, price_reply
 from .model_attempt import ModelAttempt, response_under_way
 from .notices import Notifier
@@ -137,11 +137,9 @@ class RunActivities:
         rates: Mapping[str, float] | None = None,
         mock: bool = False,
         readers: Readers | None = None,
-        tool_limits: Mapping[str, int] | None = None,
     ) -> None:
         self._readers = readers or Readers()
         self.stock = Stock(toolbox, hooks, prices, credentials, prompt_root, rates or {}, mock=mock)
-        self.stock.tool_limits = tool_limits or {}
         self.tools = ToolActivities(toolbox, runs, credentials, self._readers)
         self._credentials = credentials
         self._compacting = Compacting(hooks, credentials, loop)
@@ -164,8 +162,6 @@ class RunActivities:
             self.measure,
             end_unstarted,
             is_polled,
-            ask_for_slot,
-            closed_links,
             *Notifier(self.stock.toolbox.allowed).all,
             finish_call,
             *self.tools.all,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated
 
 import typer
@@ -90,8 +89,6 @@ async def _status(id: str, as_json: bool) -> None:
             f" of run {awaited.run_id}" if awaited.run_id else "",
         )
         answer(f"{call}{run} waits for another system {times(awaited.model_dump())}: perdure complete TOKEN RESULT")
-    for name, waiting in Counter(found.waits_for_slots).items():
-        answer(f"{count_of(waiting, 'call')} of {name} wait for a slot: all workers together execute so many at a time")
     for pending in found.pending_approvals:
         call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
         how, *others = ways_to_settle(pending.run_id or run_id, pending)

@@ -79,7 +79,6 @@ def worker(
             help="Model calls that all workers of the queue make together: openai=50/s, openai/gpt-4o=300/min.",
         ),
     ] = None,
-    tool_limit: more.ToolLimits = None,
     mock: options.Mock = False,
     on_failure: Annotated[
         Literal["fail", "hold"] | None,
@@ -129,7 +128,6 @@ def worker(
     use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV, …_HOSTS, …_KINDS): perdure docs worker-limits.
     """
     rates = _rates(rate or ())
-    tool_limits = more.parsed_limits(tool_limit or ())
     allowed = {"commands": allow_commands, "env": allow_env, "hosts": allow_hosts, "kinds": allow_kinds}
     limits = WorkerLimits.from_environment().with_names(allowed)
     metrics = endpoint(metrics_port, metrics_address, "metrics")
@@ -146,7 +144,6 @@ def worker(
     if reload:
         named = named_code(tools, guardrails, compactor, credentials)
         others = more.as_words({**sizes, **({"health_address": health} if health else {})})
-        others += [word for each in tool_limit or () for word in ("--tool-limit", each)]
         command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock) + others
         command += ["--metrics-by-tenant"] if metrics_by_tenant else []
         command += ["--on-failure", on_failure] if on_failure else []
@@ -160,7 +157,6 @@ def worker(
         prompt_root=prompt_root,
         graceful_shutdown_timeout=timedelta(seconds=grace),
         model_rate=rates,
-        tool_limits=tool_limits,
         mock=mock,
         limits=limits,
         metrics_by_tenant=metrics_by_tenant,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -58,27 +58,6 @@ ActivityPolls = Annotated[
     int | None,
     _size("max-concurrent-activity-task-polls", "Requests for calls and tools that are open at a time; 5 without it."),
 ]
-
-
-ToolLimits = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tool-limit",
-        metavar="NAME=N",
-        help="Calls of a tool that all workers of the queue execute at a time, together: browse=20.",
-    ),
-]
-
-
-def parsed_limits(texts: Iterable[str]) -> dict[str, int]:
-    """Return how many calls there may be, by tool. Raises `UsageProblem`."""
-    limits = {}
-    for text in texts:
-        name, _, number = text.partition("=")
-        if not name or not number.isdecimal() or not int(number):
-            raise UsageProblem(f"--tool-limit {text!r}: expected NAME=N, with a number from 1: browse=20")
-        limits[name] = int(number)
-    return limits
 
 
 def given_sizes(**sizes: int | None) -> dict[str, int]:

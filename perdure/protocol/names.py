@@ -30,11 +30,6 @@ NOT_TAKEN = "message_not_taken"
 PERMIT = "perdure.permit"
 """The activity that does nothing: Temporal limits how many of them a second it gives out on a rate queue."""
 IS_POLLED = "perdure.is_polled"
-TOOL_LIMIT_WORKFLOW = "perdure.ToolLimit"
-"""The workflow that gives out the slots of a tool whose calls over all workers have a limit."""
-ASK_FOR_SLOT = "perdure.ask_for_slot"
-"""The activity that asks it for one, and starts it."""
-CLOSED_LINKS = "perdure.closed_links"
 PUSH = "push"
 """A signal to a run: whom an A2A client wants to be told of it."""
 NOTICE_WORKFLOW = "perdure.Notice"
@@ -43,21 +38,10 @@ NOTIFY = "perdure.notify"
 """The activity that starts it."""
 SEND_NOTICE = "perdure.send_notice"
 """The activity by which it sends a notice to one webhook."""
-SLOT_ASKED = "slot_asked"
-"""A signal to it: a call asks for a slot."""
-SLOT_FREE = "slot_free"
-"""A signal to it: a call gives its slot back, or waits no more."""
-SLOT = "slot"
-"""A signal to a run: a call of it has a slot."""
 WORKER_ACCOUNT = "perdure.worker_account"
 """The activity by which a worker tells what it has, on a queue of its own (`own_queue`)."""
 STATUS = "status"
 EVENTS = "events"
-
-
-def limit_id(task_queue: str, tool: str) -> str:
-    """Return the id of the workflow that gives out the slots of a tool."""
-    return f"{task_queue}/limit/{tool}"
 
 
 def tool_queue(task_queue: str, tool: str) -> str:

@@ -151,8 +151,6 @@ class RunStatus(Exchanged):
     """The tool calls that other systems are to finish."""
     push: list[PushTarget] = Field(default=[], exclude_if=operator.not_)
     """Whom A2A clients want to be told."""
-    waits_for_slots: list[str] = Field(default=[], exclude_if=operator.not_)
-    """The tools whose calls wait for a slot, an entry for each call: all workers together execute so many at a time."""
     slept_seconds: float = Field(default=0.0, exclude_if=operator.not_)
     """How long no worker took the run up, each time for more than `RunOptions.stale_after`."""
 

@@ -187,7 +187,7 @@ def tool(
             ends neither the worker nor other calls.
         max_result: Bytes of text that the model is shown of one result.
         max_parallel: How many calls each worker executes at a time; further ones wait on a task queue of the tool's,
-            and take no slot of others. `perdure worker --tool-limit NAME=20` limits them over all workers.
+            and take no slot of others.
 
     Raises ConfigurationError for a tool that is both local and not idempotent, isolated or limited, for an `approval`
     or a `reconcile` that is none, and for an isolated function that another process can't find by its name.

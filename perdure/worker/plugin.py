@@ -20,7 +20,7 @@ from temporalio.worker import ReplayerConfig, UnsandboxedWorkflowRunner, Worker,
 from ..activities.credentials import Credentials, CredentialSource
 from ..activities.heartbeat import Readers
 from ..activities.hooks import Hooks
-from ..activities.inventory import checked_limits, checked_rates, permit
+from ..activities.inventory import checked_rates, permit
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import ToolActivities
@@ -46,7 +46,6 @@ from ..workflows.interceptors import RunLogInterceptor
 from ..workflows.notices import Notice
 from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
-from ..workflows.tool_limit import ToolLimit
 from .account import telling
 from .brakes import BrakeInterceptor, BrakeWatch
 from .ending import bound_end
@@ -160,7 +159,6 @@ class PerdurePlugin(SimplePlugin):
         tracer_provider: OpenTelemetry's provider to which the spans of runs are exported while they run; None for none.
         model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), which all workers of the
             task queue share; of both, that of the model holds. Temporal keeps the rate: `perdure docs pacing`.
-        tool_limits: How many calls of a tool all workers of the task queue execute at a time, together, by its name.
         mock: Whether the answers in `DEBUG_MOCK_RESPONSES` stand for those of models: `perdure docs kaos`.
         credentials: The secrets that agents name by `${credential:ID}`: a mapping from ids to secrets, or a function,
             plain or async, from an id to its secret, asked when a call needs it; None, or LookupError, for one that
@@ -188,7 +186,6 @@ class PerdurePlugin(SimplePlugin):
         registered_tools: bool = True,
         tracer_provider: TracerProvider | None = None,
         model_rate: Mapping[str, float] | None = None,
-        tool_limits: Mapping[str, int] | None = None,
         mock: bool = False,
         credentials: CredentialSource | None = None,
         limits: WorkerLimits | None = None,
@@ -226,7 +223,6 @@ class PerdurePlugin(SimplePlugin):
             self.rates,
             mock,
             readers,
-            checked_limits(tool_limits),
         )
         self.brakes = BrakeWatch(self.runs)
         self.activities_of_runs.stock.on_failure = on_failure
@@ -234,7 +230,7 @@ class PerdurePlugin(SimplePlugin):
         super().__init__(
             "perdure",
             data_converter=_converter,
-            workflows=[AgentRun, Session, ToolLimit, Notice],
+            workflows=[AgentRun, Session, Notice],
             activities=self._with_activities,
             interceptors=[
                 BrakeInterceptor(self.brakes),

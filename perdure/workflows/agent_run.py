@@ -24,7 +24,6 @@ from ..protocol import names
 from ..protocol.names import vouched_signal
 from ..protocol.outcome import RunFailure, RunOutput, RunStatus
 from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
-from ..protocol.tool_limit import Slot
 from ..text import MAX_TEXT_BYTES, bounded_text
 from ..webhooks import PushChange
 from .approvals import Approvals, dropped_if_refused, read_decision
@@ -323,11 +322,6 @@ class AgentRun:
             require_entitled(decision, self.state.approvals.find(decision), self.state.requests)
             return True
         return False
-
-    @workflow.signal(name=names.SLOT, description="Of the limit of a tool: a call may be executed.")
-    def slot(self, *arguments: Any) -> None:
-        if slot := self._received.read_signal(arguments, Slot):
-            self.state.slots.add(slot.key)
 
     @workflow.update(
         name=names.APPROVAL,

@@ -125,10 +125,6 @@ class RunState:
         """For what this run is offered to other workers at this moment."""
         self.waits_for_rate: str | None = None
         """The rate that the next model call waits for."""
-        self.slots: set[str] = set()
-        """The calls that may be executed, of tools with a limit over all workers."""
-        self.waits_for_slots: list[str] = []
-        """The tools of the calls that wait for one."""
         self.held_up: HeldUp | None = None
         """Why a model call waits to be made again."""
         self.reply: ModelReply | None = None
@@ -240,7 +236,6 @@ class RunState:
             held=list(self.holds.held),
             awaited=self.awaited.open_calls,
             push=list(self.push.values()),
-            waits_for_slots=list(self.waits_for_slots),
             slept_seconds=self.loop.slept_seconds,
         )
 

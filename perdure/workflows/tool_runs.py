@@ -35,7 +35,7 @@ from .policies import (
     failed_result,
 )
 from .run_state import DelegatedCall, RunState
-from .slots import on_tool_queue, with_slot
+from .tool_queues import on_tool_queue
 from .ui import about_call, call_summary
 from .waiting import give_up, now, wait_until, wait_until_done
 
@@ -123,10 +123,9 @@ class ToolRuns:
         return await self._execute(request, spec, spec.retries)
 
     async def _execute(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
-        execute = partial(self._execute_now, request, spec, earlier)
         self._state.awaited.executing += 1
         try:
-            result = await (with_slot(self._state, spec, request, earlier, execute) if spec.limit else execute())
+            result = await self._execute_now(request, spec, earlier)
         finally:
             self._state.awaited.executing -= 1
         return result if result.later is None else await self._finished_elsewhere(request, result.later)

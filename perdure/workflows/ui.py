@@ -147,8 +147,6 @@ def _state_lines(state: RunState) -> list[str]:
         lines.append("- **is being cancelled**: what runs is awaited for its grace period")
     if state.waits_for_rate:
         lines.append(f"- **waits for a permit**: calls of {code(state.waits_for_rate)} have a rate")
-    for name in dict.fromkeys(state.waits_for_slots):
-        lines.append(f"- **waits for a slot** of the tool {code(name)}")
     if retry := state.held_up:
         why = f"model retry, after {code(retry.kind)} {code(retry.why, 200)}, until {_date(retry.until)}"
         lines.append(f"- **is held up**: {why}")

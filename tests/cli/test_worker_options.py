@@ -5,22 +5,12 @@ from __future__ import annotations
 import pytest
 
 from perdure.cli.problems import UsageProblem
-from perdure.cli.worker_options import as_words, given_sizes, parsed_limits, require_version
+from perdure.cli.worker_options import as_words, given_sizes, require_version
 
 
 def test_sizes_that_are_given_go_to_the_reloading_worker() -> None:
     sizes = given_sizes(max_cached_workflows=50, max_concurrent_activities=None)
     assert as_words(sizes) == ["--max-cached-workflows", "50"]
-
-
-def test_limits_of_tools() -> None:
-    assert parsed_limits(["browse=20", "pay=1"]) == {"browse": 20, "pay": 1}
-
-
-@pytest.mark.parametrize("text", ["browse", "browse=", "browse=0", "browse=-1", "=3", "browse=many"])
-def test_a_limit_that_is_none(text: str) -> None:
-    with pytest.raises(UsageProblem, match="expected NAME=N"):
-        parsed_limits([text])
 
 
 @pytest.mark.parametrize(

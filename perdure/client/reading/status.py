@@ -26,7 +26,7 @@ _ENDED_FROM_OUTSIDE = {
 
 _NOTHING_UNDER_WAY: dict[str, Any] = {
     **{"pending_approvals": [], "children": []},
-    **{"missing": None, "waits_for_rate": None, "held_up": None, "held": [], "waits_for_slots": [], "awaited": []},
+    **{"missing": None, "waits_for_rate": None, "held_up": None, "held": [], "awaited": []},
 }
 
 

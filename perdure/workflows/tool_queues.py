@@ -1,0 +1,54 @@
+"""Puts calls on the task queues of tools that have `max_parallel`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, TimeoutType
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
+
+from ..messages import ToolResult
+from ..protocol.names import IS_POLLED
+from ..protocol.run import QueueInput
+from .policies import COMPACTION_RETRIES, MARGIN
+from .run_state import RunState
+
+FIRST_LOOK, LAST_LOOK = timedelta(seconds=60), timedelta(minutes=10)
+"""Until a call that waits on the queue of its tool looks whether anybody polls it; the time doubles."""
+
+
+async def on_tool_queue(
+    state: RunState, queue: str, start: Callable[[str | None, timedelta | None], Awaitable[ToolResult]]
+) -> ToolResult:
+    """Return what the call gives that `start` puts on the tool's queue, with a time until it must have begun.
+
+    Where nobody polls that queue, because no worker limits the tool any more, it goes to the run's own. Raises what
+    `start` raises.
+    """
+    patience = FIRST_LOOK
+    while True:
+        since = workflow.time()
+        try:
+            return await start(queue, patience)
+        except ActivityError as error:
+            cause = error.cause
+            if not isinstance(cause, TemporalTimeoutError) or cause.type is not TimeoutType.SCHEDULE_TO_START:
+                raise
+        state.ready_at = since + patience.total_seconds()
+        if not await _is_polled(queue):
+            state.emit_status(f"No worker polls the task queue {queue!r}: the call goes to the run's own")
+            return await start(None, None)
+        patience = min(2 * patience, LAST_LOOK)
+
+
+async def _is_polled(queue: str) -> bool:
+    found: bool = await workflow.execute_local_activity(
+        IS_POLLED,
+        QueueInput(task_queue=queue),
+        result_type=bool,
+        start_to_close_timeout=MARGIN,
+        retry_policy=COMPACTION_RETRIES,
+    )
+    return found
