@@ -52,7 +52,7 @@ async def _row(client: Client, session: WorkflowExecution, now: float) -> dict[s
     return {
         "id": session.id,
         "agent": session.typed_search_attributes.get(AGENT) or await _in_memo(session, "agent"),
-        "status": "closed" if session.close_time else await _status(client, run),
+        "status": "ended" if session.close_time else await _status(client, run),
         "run": run,
         "turns": await _turns(client, session),
         "started": session.start_time.isoformat(timespec="seconds"),
@@ -74,7 +74,7 @@ async def _in_memo(session: WorkflowExecution, name: str) -> Any:
 
 async def _status(client: Client, run: str | None) -> str:
     if run is None:
-        return "idle"
+        return "waiting"
     described = await client.get_workflow_handle(run).describe()
     shown = described.typed_search_attributes.get(STATUS)
     return shown if shown in ("waiting", "held") else "running"
@@ -99,7 +99,8 @@ async def _turns(client: Client, session: WorkflowExecution) -> int | None:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    status = row["status"] + (f" ({row['run']})" if row["run"] else "")
+    about = row["run"] or ("for a message" if row["status"] == "waiting" else "")
+    status = row["status"] + (f" ({about})" if about else "")
     started = local_time(datetime.fromisoformat(row["started"]).timestamp())
     turns = "" if row["turns"] is None else str(row["turns"])
     agent = visible(one_line(str(row["agent"] or "?")))

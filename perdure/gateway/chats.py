@@ -14,7 +14,7 @@ from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeou
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import Append
-from ..errors import ApprovalError, RunNotFound
+from ..errors import ApprovalError
 from ..events import ASKING_EVENTS, TERMINAL_EVENTS, RunEvent
 from ..messages import Message
 from ..protocol.outcome import RunStatus
@@ -68,10 +68,7 @@ class Chat:
     async def turn(self) -> ChatTurn | None:
         """Return where the chat stands; None where nothing was said yet."""
         session = await self.gateway.session(self.identity, self.id, self.offer)
-        try:
-            status = await session.status()
-        except RunNotFound:
-            return None
+        status = await session.status()
         run = status.run_id or (f"{session.id}/{status.turn}" if status.turn else "")
         found = await self.run(run) if run else None
         return ChatTurn(found, status.pending_approvals) if found else None

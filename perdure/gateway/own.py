@@ -294,7 +294,6 @@ async def show_session_messages(call: HttpCall) -> list[Message]:
 async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
     """The events of a session's runs as they come, as server-sent events, until it ends."""
     session = await call.gateway.session(call.identity, call.path["id"])
-    await session.status()
     after = call.request.headers.get("last-event-id") or call.query.after
     events = call.gateway.ending.waits.until_cut(cast(AsyncGenerator[RunEvent, None], session.stream(after)))
     return Resumable(events, after, lambda event: False, call.gateway.stream_seconds).answer()

@@ -107,7 +107,7 @@ class Creation:
         number = int(found.id.rpartition("/")[2])
         status = await (await self._gateway.session(self._identity, id)).status()
         is_last = status.turn == number or (self._asking.is_retry and status.turn == number + 1)
-        return id if is_last and status.status not in ("closing", "closed") else ""
+        return "" if not is_last or status.is_closing or status.status == "ended" else id
 
     async def _say(self, session: Session, place: object) -> RunHandle:
         """Say the new words in a session; equal requests at the same `place` count once."""

@@ -13,7 +13,7 @@ from ..conversation import ConversationRef
 from ..messages import Exchanged, JsonObject, Message, Usage
 from ..tool_calls import PendingApproval
 from ..vouching import Requesters, content_of
-from .outcome import RunFailure, RunOutput
+from .outcome import Held, RunFailure, RunOutput
 from .run import CarriedConversation, RecordedOptions
 
 WhileBusy = Literal["steer", "queue", "reject"]
@@ -131,8 +131,16 @@ class SessionUse(Exchanged):
 class SessionStatus(SessionUse):
     """Where a session stands: the answer of its query `status`; `usage` and cost are those of the turns that ended."""
 
-    status: Literal["idle", "running", "waiting", "closing", "closed"]
-    """`waiting`: the run under way waits for a person. Readers find this out; the session itself says `running`."""
+    status: Literal["new", "running", "waiting", "held", "ended"]
+    """`new` before the first message. Readers find out that the run under way waits or is held: the session itself
+    answers `running`.
+    """
+    reason: str = Field(default="", exclude_if=operator.not_)
+    """Why it stands so. Of `waiting`: `message` between two turns, else `approval` or `question`. Of `held`: the first
+    reason of `held`. Of `ended`: `closed`, `cancelled`, `terminated`, `timed_out` or `failed`.
+    """
+    is_closing: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether it takes no more messages, and ends after what it has taken."""
     turn: int = 0
     """The number of the last turn that has begun; 0 before the first."""
     run_id: str | None = None
@@ -143,6 +151,8 @@ class SessionStatus(SessionUse):
     setup_digest: str = ""
     pending_approvals: list[PendingApproval] = Field(default=[], exclude_if=operator.not_)
     """What waits for a person in the run under way, and in those that it has called; readers find this out."""
+    held: list[Held] = Field(default=[], exclude_if=operator.not_)
+    """Why the run under way, or runs that it has called, are held, each with its `run_id`; readers find this out."""
 
 
 class QueuedMessage(Exchanged):

@@ -108,7 +108,7 @@ class SessionStage:
     async def idle(self, timeout: float = 20.0) -> SessionStatus:
         async def stands() -> SessionStatus | None:
             status = await self.status()
-            return status if status.status in ("idle", "closed") else None
+            return status if status.status in ("waiting", "ended") else None
 
         found = await wait_for(stands, timeout=timeout)
         assert found is not None

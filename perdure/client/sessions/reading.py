@@ -26,9 +26,10 @@ from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW, STATUS
 from ...protocol.session import SessionInput, SessionStatus, used_before
 from ..handle import RunHandle
+from ..listed_status import listed_status
 from ..reading.events import Cursor
 from ..reading.log import ask
-from ..reading.watch import RETRY_SECONDS, is_away
+from ..reading.watch import RETRY_SECONDS, Patience, is_away
 
 SEPARATOR = "/"
 """Between the id of a session and the number of its turn: together, the id of the turn's run."""
@@ -224,26 +225,35 @@ class Reader:
 
     async def describe(self) -> WorkflowExecutionDescription:
         """Return the link that the session is at, or ended with. Raises `RunNotFound`."""
+        if (described := await self._find()) is None:
+            raise RunNotFound(
+                f"there is no session {self._id!r} in the namespace {self._client.namespace!r} of the server at "
+                f"{self._client.service_client.config.target_host}: its first message begins it"
+            )
+        return described
+
+    async def _find(self) -> WorkflowExecutionDescription | None:
+        """Return the same, None before the first message. Raises `RunNotFound` for the id of something else."""
         try:
             described = await Chain(self._client, self._id).describe()
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-            raise RunNotFound(
-                f"there is no session {self._id!r} in the namespace {self._client.namespace!r} of the server at "
-                f"{self._client.service_client.config.target_host}: its first message begins it"
-            ) from error
+            return None
         if described.workflow_type != SESSION_WORKFLOW:
             raise RunNotFound(f"{self._id!r} is the id of a {described.workflow_type}, not of a session")
         return described
 
     async def turns(self) -> list[SessionRun]:
         """The runs that have begun, as far as the histories are kept."""
-        return [turn async for turn in turns(self._client, self._id, await self._first_kept(), wait=False)]
+        if (described := await self._find()) is None:
+            return []
+        first = await self._first_kept(described)
+        return [turn async for turn in turns(self._client, self._id, first, wait=False)]
 
     async def links(self) -> AsyncIterator[SessionLink]:
         """All that the histories record of the session, link by link. Raises as `read_session_link` does."""
-        transcript, following = Transcript(()), await self._first_kept()
+        transcript, following = Transcript(()), await self._first_kept(await self.describe())
         while following:
             link = await read_session_link(self._client, self._id, following, transcript=transcript)
             yield link
@@ -251,6 +261,8 @@ class Reader:
 
     async def messages(self) -> list[Message]:
         """The complete conversation, as far as histories are kept. Raises as `links` does."""
+        if await self._find() is None:
+            return []
         last = [link async for link in self.links()][-1]
         turn = last.turns[-1] if last.turns else None
         if turn is None or turn.ended is not None:
@@ -260,38 +272,48 @@ class Reader:
 
     async def status(self) -> SessionStatus:
         """Return the workflow's own answer or, when no worker gives one, what the histories say."""
-        described = await self.describe()
+        if (described := await self._find()) is None:
+            return SessionStatus(status="new")
         is_open = described.status == WorkflowExecutionStatus.RUNNING
         if is_open:
             handle = self._client.get_workflow_handle(self._id, run_id=described.run_id)
             if (answer := await ask(handle, STATUS, answer=SessionStatus)) is not None:
                 return await self._with_pending(answer)
-        return await self._with_pending(
-            recorded_status(await read_session_link(self._client, self._id, described.run_id), is_open=is_open)
-        )
+        link = await read_session_link(self._client, self._id, described.run_id)
+        ended = listed_status(described).replace("done", "closed")
+        return await self._with_pending(recorded_status(link, ended="" if is_open else ended))
 
     async def _with_pending(self, status: SessionStatus) -> SessionStatus:
-        """With what waits for a person in the run under way, as that run says it."""
+        """With what waits for a person in the run under way, and why it is held, as that run says it."""
         if status.run_id is None:
             return status
         try:
             found = await RunHandle(self._client, status.run_id, origin=status.first_run_id).status()
         except RunNotFound:
             return status
-        pending = [each.model_copy(update={"run_id": each.run_id or status.run_id}) for each in found.pending_approvals]
-        word = "waiting" if pending and status.status == "running" else status.status
-        return status.model_copy(update={"status": word, "pending_approvals": pending})
+        pending, held = (
+            [each.model_copy(update={"run_id": each.run_id or status.run_id}) for each in those]
+            for those in (found.pending_approvals, found.held)
+        )
+        stands: dict[str, Any] = {"pending_approvals": pending, "held": held}
+        if held:
+            stands |= {"status": "held", "reason": held[0].reason}
+        elif pending:
+            stands |= {"status": "waiting", "reason": pending[0].kind}
+        return status.model_copy(update=stands)
 
-    async def _first_kept(self) -> str:
-        latest = (await self.describe()).run_id
-        return await Chain(self._client, self._id).oldest_before(latest)
+    async def _first_kept(self, latest: WorkflowExecutionDescription) -> str:
+        return await Chain(self._client, self._id).oldest_before(latest.run_id)
 
     async def stream(self, after: str, run_of: Callable[[SessionRun], RunHandle]) -> AsyncIterator[RunEvent]:
         """Yield the events of all runs from that position on. Raises ValueError for what is none."""
         number, position = _parse_position(after)
+        ask = Patience(self._client)
+        while (described := await ask(self._find)) is None:
+            await asyncio.sleep(RETRY_SECONDS)
         before: RunHandle | None = None
         news = None if after else News()
-        async for turn in turns(self._client, self._id, await self._first_kept(), wait=True):
+        async for turn in turns(self._client, self._id, await self._first_kept(described), wait=True):
             run = run_of(turn)
             if turn.number < number:
                 before = run
@@ -306,19 +328,23 @@ class Reader:
                 logger.warning("a run of session %s is left out: %s", self._id, error)
 
 
-def recorded_status(link: SessionLink, *, is_open: bool) -> SessionStatus:
-    """Return where the session stands at the end of this link's history, as far as that says it."""
+def recorded_status(link: SessionLink, *, ended: str = "") -> SessionStatus:
+    """Return where the session stands at the end of this link's history, as far as that says it.
+
+    `ended` is the reason of one that has; "" for an open one.
+    """
     carried = link.input.carried
     last = link.turns[-1] if link.turns else None
     number = last.number if last else carried.turn if carried else 0
     waiting = [carried.turn + place for place, _ in enumerate(carried.queued, 1)] if carried else []
     waiting += [each.taken.turn for each in link.messages if each.taken and each.taken.became == "queued"]
-    running = last if is_open and last and last.ended is None else None
+    running = last if not ended and last and last.ended is None else None
     used = used_before(carried)
     for end in (turn.output or turn.failure for turn in link.turns):
         used = used.with_turn(end) if end else used
     return SessionStatus(
-        status="running" if running else "idle" if is_open else "closed",
+        status="ended" if ended else "running" if running else "waiting",
+        reason=ended or ("" if running else "message"),
         turn=number,
         run_id=running.run_id if running else None,
         first_run_id=running.first_run_id if running else None,

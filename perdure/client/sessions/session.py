@@ -185,7 +185,9 @@ class _SessionArguments:
 class Session(Generic[T]):
     """Sends to one session and reads it; made by `session`, as often as anybody likes.
 
-    All that read raise `RunNotFound` when there is no such session, and `RPCError` when the server does not answer.
+    Before the first message it is `new`: it has no messages and no runs, and `stream` waits. `close` and `cancel` raise
+    `RunNotFound` then; all raise it where the id is that of something else, and `RPCError` when the server does not
+    answer.
     """
 
     def __init__(
@@ -311,6 +313,7 @@ class Session(Generic[T]):
         say.
 
         While a person is awaited, it is `waiting`, and has what waits: `get_run` of its `run_id` takes the decision.
+        While its run is `held`, it says why: `get_run` of the `run_id` lets it go on.
         """
         return await self._reader.status()
 

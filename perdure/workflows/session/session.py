@@ -38,13 +38,13 @@ def show(turns: Turns, status: SessionStatus) -> None:
     lines = [f"- {code(shown_name(turns.setup.agent))} · {count_of(turns.last, 'turn')}", f"- {_does(turns, status)}"]
     if status.queued:
         lines.append(f"- {count_of(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'} for a turn")
-    if status.status == "closing":
+    if status.is_closing:
         lines.append("- **closes** when these have ended: it takes no more messages")
     workflow.set_current_details("\n".join(lines))
 
 
 def _does(turns: Turns, status: SessionStatus) -> str:
-    if status.status == "closed":
+    if status.status == "ended":
         return f"**closed** {_date(workflow.time())}"
     if (turn := turns.current) is not None:
         run = link(turn.run_id, run_path(workflow.info().namespace, turn.run_id))
@@ -81,6 +81,8 @@ class IdleTime:
 
 MISFIT_SECONDS = 5
 """After so long a session reads a history again that does not fit together."""
+Stands = Literal["running", "waiting", "ended"]
+_REASONS: dict[Stands, str] = {"running": "", "waiting": "message", "ended": "closed"}
 IDLE_BYTES = 64 * 1024
 """What a session takes in a worker's cache, however short it is."""
 
@@ -256,8 +258,12 @@ class Session:
     @workflow.query(name=names.STATUS, description="Where the session stands.")
     def status(self) -> SessionStatus:
         turn, desk = self._turns.current, self._desk
+        rests = desk.rests and not desk.queued
+        status: Stands = "ended" if self._has_ended else "waiting" if rests else "running"
         return SessionStatus(
-            status=self._stands(),
+            status=status,
+            reason=_REASONS[status],
+            is_closing=desk.is_closing and not self._has_ended,
             turn=self._turns.last,
             run_id=turn.run_id if turn else None,
             first_run_id=turn.first_run_id if turn else None,
@@ -265,13 +271,6 @@ class Session:
             setup_digest=desk.setup_digest,
             **dict(self._turns.used),
         )
-
-    def _stands(self) -> Literal["idle", "running", "closing", "closed"]:
-        if self._has_ended:
-            return "closed"
-        if self._desk.is_closing:
-            return "closing"
-        return "idle" if self._desk.rests and not self._desk.queued else "running"
 
 
 def _conversation(input: SessionInput) -> Conversation:

@@ -14,7 +14,6 @@ from temporalio.client import Client
 
 from perdure.cli.chat.turns import last_part, whole
 from perdure.client import session
-from perdure.errors import RunNotFound
 from perdure.messages import Message
 from tests.support.command_line import AGENT, Cli, Finished
 from tests.support.tmux import Pane, Tmux
@@ -54,8 +53,7 @@ async def test_code_that_can_t_be_used_is_refused_before_anything_begins(cli: Cl
     finished = await piped(cli, "one", *TALKER, "--session", id, "--credentials", "talking.py:__doc__")
     assert (finished.code, finished.stdout) == (2, "")
     assert "__doc__ is str, expected a mapping from ids to secrets, or a function" in finished.stderr
-    with pytest.raises(RunNotFound):
-        await session(client, None, id).status()
+    assert (await session(client, None, id).status()).status == "new"
 
 
 async def test_a_conversation_outlives_its_terminal(tmux: Tmux, client: Client, id: str, tmp_path: Path) -> None:
@@ -97,7 +95,7 @@ async def test_commands_take_a_session_for_its_last_run(cli: Cli, client: Client
     await wait_for(listed)
     assert [each["id"] for each in json.loads((await cli("ls", "--session", id, "--json")).stdout)] == [f"{id}/1"]
     rows = json.loads((await cli("ls", "--sessions", "--where", f"WorkflowId = '{id}'", "--json")).stdout)
-    assert [(row["status"], row["turns"], row["run"]) for row in rows] == [("idle", 1, None)]
+    assert [(row["status"], row["turns"], row["run"]) for row in rows] == [("waiting", 1, None)]
     status = json.loads((await cli("status", id, "--json")).stdout)
     assert (status["status"], status["session"]["id"], status["session"]["turn"]) == ("done", id, 1)
     assert (await cli("messages", id)).stdout.endswith("[user] one\n\n[assistant] Heard: one.\n\n")
@@ -128,7 +126,7 @@ async def test_more_is_said_and_the_session_closed_by_its_name(cli: Cli, id: str
 
     async def each_has_its_own() -> bool:
         rows = json.loads((await cli("ls", "--sessions", "--where", f"WorkflowId = '{id}'", "--json")).stdout)
-        return [(row["status"], row["turns"]) for row in rows] == [("idle", 1), ("closed", 2)]
+        return [(row["status"], row["turns"]) for row in rows] == [("waiting", 1), ("ended", 2)]
 
     await wait_for(each_has_its_own)
 

@@ -19,6 +19,8 @@ from tests.support.stage import Stage
 
 HOLD = "hold"
 """Whoever says it lets the run wait in a tool, until the gate opens."""
+REFUSED = "refuse"
+"""The model's provider refuses the key of whoever says it."""
 
 
 def repeats(request: ScriptedRequest) -> ScriptedReply:
@@ -26,6 +28,8 @@ def repeats(request: ScriptedRequest) -> ScriptedReply:
     last = request.messages[-1]
     if last.role == "user" and last.text == HOLD:
         return asks(call("hold", f"hold-{len(request.messages)}"))
+    if last.text == REFUSED:
+        return ScriptedReply(status=401)
     user = next(message.text for message in reversed(request.messages) if message.role == "user")
     return says(user if user.startswith("{") else f"You said {user}.")
 

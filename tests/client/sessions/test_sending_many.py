@@ -150,7 +150,7 @@ async def test_two_hundred_turns_over_restarts_of_everything_with_a_retention_of
         with pytest.raises(RunNotFound):
             await (await _sent(talk, "sender-0.0", "queue")).result()
         await talk.close()
-        await wait_for(lambda: _is(talk, "closed"), timeout=60)
+        await wait_for(lambda: _is(talk, "ended"), timeout=60)
         check(await talk.messages(), each)
 
 
@@ -161,7 +161,7 @@ async def test_two_hundred_messages_that_steer_over_restarts_of_everything(tmp_p
     async with _scene(tmp_path) as scene:
         await talk_at_once(lambda: scene.session(id), each, lambda turn: scene.disturb(id, turn), "steer")
         talk = scene.session(id)
-        await wait_for(lambda: _is(talk, "idle"), timeout=60)
+        await wait_for(lambda: _is(talk, "waiting"), timeout=60)
         check(await talk.messages(), each, "steer")
 
 

@@ -29,7 +29,7 @@ from tests.runs.test_secrets import everything_recorded
 from tests.support.agents import scripted_agent
 from tests.support.waiting import wait_for
 
-from .conftest import HOLD, Talk
+from .conftest import HOLD, REFUSED, Talk
 
 
 class Spoken(BaseModel):
@@ -55,10 +55,10 @@ async def test_turns_go_on_from_one_another(talk: Talk) -> None:
     assert texts(await runs[1].messages()) == texts((await runs[1].result()).messages) == whole
     assert texts(await runs[0].messages()) == whole[:3]
     status = await session.status()
-    assert (status.status, status.turn, status.queued) == ("idle", 2, 0)
+    assert (status.status, status.reason, status.turn, status.queued) == ("waiting", "message", 2, 0)
     used = [(await run.result()).usage for run in runs]
     assert status.usage == used[0] + used[1] != Usage()
-    assert await recorded(session, is_open=True) == status.model_copy(update={"setup_digest": ""})
+    assert await recorded(session) == status.model_copy(update={"setup_digest": ""})
 
 
 async def test_a_message_that_is_sent_again_counts_once(talk: Talk) -> None:
@@ -125,7 +125,7 @@ async def test_while_a_run_is_under_way(talk: Talk) -> None:
         assert (queued.id, steered.id, refused.value.kind) == (f"{session.id}/2", first.id, "busy")
         status = await session.status()
         assert (status.status, status.run_id, status.queued) == ("running", first.id, 1)
-        assert await recorded(session, is_open=True) == status.model_copy(update={"setup_digest": ""})
+        assert await recorded(session) == status.model_copy(update={"setup_digest": ""})
         assert texts(await session.messages())[:2] == ["Repeat it.", HOLD]
         waiting = asyncio.create_task(queued.result())
         events = asyncio.create_task(_events_of(queued))
@@ -137,10 +137,10 @@ async def test_while_a_run_is_under_way(talk: Talk) -> None:
     assert texts(await session.messages())[-4:] == ["steering", "You said steering.", "queued", "You said queued."]
 
 
-async def recorded(session: Session, *, is_open: bool) -> SessionStatus:
+async def recorded(session: Session) -> SessionStatus:
     """Where the session stands, without any worker."""
     link = [link async for link in session._reader.links()][-1]
-    return recorded_status(link, is_open=is_open)
+    return recorded_status(link)
 
 
 async def _events_of(run: object) -> list[RunEvent]:
@@ -198,7 +198,7 @@ async def test_a_session_s_id_is_that_of_no_run(talk: Talk) -> None:
     for ask in calls:
         with pytest.raises(RunNotFound, match=f"'{session.id}' is the id of a session, not of a run"):
             await ask()
-    assert (await session.status()).status == "idle"
+    assert (await session.status()).status == "waiting"
 
 
 async def test_what_the_agent_s_file_says_of_its_sessions(talk: Talk) -> None:
@@ -214,7 +214,7 @@ async def test_what_the_agent_s_file_says_of_its_sessions(talk: Talk) -> None:
         assert refused.value.kind == "busy"
         steered = await talk.session(first.id, agent, while_busy="steer").send("now")
     assert (await steered.result()).output == "You said now."
-    await wait_for(lambda: _is(first, "closed"))
+    await wait_for(lambda: _is(first, "ended"))
     patient = talk.session(agent=agent, idle_timeout=3600)
     assert await answers(patient, "one") == ["You said one."]
     history = await talk.client.get_workflow_handle(patient.id).fetch_history()
@@ -232,11 +232,12 @@ async def test_what_is_queued_when_the_session_is_cancelled(talk: Talk) -> None:
     with pytest.raises(SessionError, match=f"has ended before its run '{queued.id}' began") as ended:
         await queued.result()
     assert ended.value.kind == "ended"
-    await wait_for(lambda: _is(session, "closed"))
+    await wait_for(lambda: _is(session, "ended"))
 
 
-async def _is(session: Session, status: str) -> bool:
-    return (await session.status()).status == status
+async def _is(session: Session, status: str, reason: str = "") -> bool:
+    stands = await session.status()
+    return stands.status == status and reason in ("", stands.reason)
 
 
 async def test_a_session_that_has_closed_begins_anew(talk: Talk) -> None:
@@ -249,7 +250,7 @@ async def test_a_session_that_has_closed_begins_anew(talk: Talk) -> None:
             await session.send("too late")
         assert refused.value.kind == "closing"
     await run.result()
-    await wait_for(lambda: _is(session, "closed"))
+    await wait_for(lambda: _is(session, "ended"))
     await session.close()
     again = await session.send("again")
     assert again.id == run.id
@@ -354,18 +355,38 @@ async def test_while_a_person_is_awaited_the_session_waits_and_says_for_what(tal
     run = await session.send(HOLD)
     with talk.gate() as gate:
         gate.open.set()
-        await wait_for(lambda: _is(session, "waiting"))
+        await wait_for(lambda: _is(session, "waiting", "approval"))
         status = await session.status()
         [pending] = status.pending_approvals
         assert (pending.name, pending.run_id, status.run_id) == ("hold", run.id, run.id)
         await get_run(talk.client, run.id).approve(pending.call_id, digest=pending.digest)
         await run.result()
-    await wait_for(lambda: _is(session, "idle"))
+    await wait_for(lambda: _is(session, "waiting", "message"))
     assert (await session.status()).pending_approvals == []
 
 
-async def _is(session: Session, status: str) -> bool:
-    return (await session.status()).status == status
+async def test_before_its_first_message_a_session_is_new(talk: Talk) -> None:
+    """It has nothing to read, and whoever follows it waits until it begins."""
+    session = talk.session()
+    assert ((await session.status()).status, await session.messages(), await session.runs()) == ("new", [], [])
+    async with aclosing(session.stream()) as stream:  # type: ignore[type-var]
+        first = asyncio.ensure_future(anext(stream))
+        await asyncio.wait([first], timeout=0.1)
+        run = await session.send("one")
+        assert (await first).run_id == run.id
+    await run.result()
+    await session.close()
+    await wait_for(lambda: _is(session, "ended", "closed"))
+
+
+async def test_a_session_whose_run_is_held_has_the_reasons(talk: Talk) -> None:
+    session = talk.session()
+    run = await session.send(REFUSED)
+    await wait_for(lambda: _is(session, "held", "credentials"))
+    status = await session.status()
+    assert [(each.run_id, each.reason) for each in status.held] == [(run.id, "credentials")]
+    await session.cancel()
+    await wait_for(lambda: _is(session, "ended", "cancelled"))
 
 
 async def test_a_turn_is_forked_as_any_run(talk: Talk) -> None:
@@ -373,7 +394,7 @@ async def test_a_turn_is_forked_as_any_run(talk: Talk) -> None:
     await answers(session, "one", "two")
 
     async def is_idle() -> bool:
-        return (await recorded(session, is_open=True)).status == "idle"
+        return (await recorded(session)).status == "waiting"
 
     await wait_for(is_idle)  # the turn's result is there before the session has taken it
     fork = await (await session.runs())[1].fork(1, steer="three")
@@ -388,7 +409,7 @@ async def test_ids_that_are_no_session(talk: Talk) -> None:
     with pytest.raises(RunNotFound, match="not of a session"):
         await talk.session(run.id).messages()
     nobody = talk.session(agent=None)
-    for ask in (lambda: nobody.send("one"), nobody.messages, nobody.status, nobody.close, nobody.cancel):
+    for ask in (lambda: nobody.send("one"), nobody.close, nobody.cancel):
         with pytest.raises(RunNotFound, match=f"no (open )?session '{nobody.id}'"):
             await ask()
 
@@ -416,8 +437,7 @@ async def test_what_is_no_message_begins_no_session(talk: Talk) -> None:
         await session.send("one", message_id="")
     with pytest.raises(ValueError, match="while_busy='que': expected 'steer', 'queue', 'reject'"):
         await session.send("one", while_busy="que")  # type: ignore[arg-type]
-    with pytest.raises(RunNotFound):
-        await session.status()
+    assert (await session.status()).status == "new"
 
 
 async def test_no_secret_is_recorded(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:

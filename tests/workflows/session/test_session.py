@@ -279,17 +279,18 @@ async def test_close_waits_for_what_was_taken(session: SessionStage) -> None:
         await session.send("hold")
         await asyncio.wait_for(session.gate.reached.wait(), 20)
         await session.send("two", while_busy="queue")
-        assert (await session.update(names.CLOSE)).status == "closing"
+        closing = await session.update(names.CLOSE)
+        assert (closing.status, closing.is_closing) == ("running", True)
         assert await refusal(session.send("three")) == "closing"
         session.gate.open.set()
         result = await session.handle.result()
-        assert (result.status, result.turn, result.queued) == ("closed", 2, 0)
+        assert (result.status, result.reason, result.turn, result.queued) == ("ended", "closed", 2, 0)
 
 
 async def test_it_closes_when_nobody_says_anything(session: SessionStage) -> None:
     async with session.worker():
         await session.start(idle_timeout=0.3)
-        assert (await session.handle.result()).status == "closed"
+        assert (await session.handle.result()).status == "ended"
 
 
 async def test_one_timer_serves_many_turns(session: SessionStage) -> None:
