@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError, field_serializer, field_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError, field_validator
 
 from .agents import Agent, RecordedAgents
-from .declared_tools import ApprovalPolicy, OfferedFunction, Property
+from .declared_tools import ApprovalPolicy, OfferedFunction
 from .messages import Answered, Exchanged, JsonObject, Message, Part, ToolResult
 from .schema import object_schema
 from .text import one_line, unknown_argument
@@ -100,18 +100,14 @@ class PreparedRun(ToolResult):
 class RecordedSignature(Exchanged):
     """What a tool's function took when a run began."""
 
-    parameters: list[Property] = []
-    """Without their descriptions and defaults."""
+    declaration: str = ""
+    """For people: `(claim: string, euros?: float)`."""
+    digests: dict[str, str] = {}
+    """Of each parameter's JSON Schema and default, by name."""
     takes_anything: bool = Field(default=False, exclude_if=operator.not_)
     """Whether it took any arguments."""
-    schemas: dict[str, str] = Field(default={}, exclude_if=operator.not_)
-    """A digest of each parameter's whole JSON Schema, by name; empty in inventories of earlier versions."""
     defaults: dict[str, str] = Field(default={}, exclude_if=operator.not_)
-    """A digest of the default of each parameter that has one, by name; empty in inventories of earlier versions."""
-
-    @field_serializer("parameters")
-    def _as_in_files(self, parameters: list[Property]) -> list[JsonObject]:
-        return [each.model_dump(mode="json", by_alias=True, exclude_defaults=True) for each in parameters]
+    """A digest of the default of each parameter that has one, by name."""
 
 
 class ToolSpec(Exchanged):

@@ -126,8 +126,8 @@ def call_problems(tool: Tool, spec: ToolSpec, arguments: Mapping[str, Any]) -> l
     given, taken = without_absent(visible, given), spec.signature
     if taken and taken.takes_anything:
         return find_problems(visible, given)
-    known = [prop.name for prop in (taken.parameters if taken else visible) if prop.name not in hidden]
-    return [*unknown_arguments(given, known), *find_problems(visible, given)]
+    names = taken.digests if taken and taken.digests else [prop.name for prop in visible]
+    return [*unknown_arguments(given, [name for name in names if name not in hidden]), *find_problems(visible, given)]
 
 
 def schema_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

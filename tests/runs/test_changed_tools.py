@@ -81,8 +81,8 @@ async def test_without_one_the_run_is_held_and_says_what_has_changed(stage: Stag
     [held] = (await run.status()).held
     assert (held.reason, paid) == ("tool", [])
     assert held.why == (
-        "The function of tool 'pay' takes other arguments here than when the run began: 'euros' is gone; 'cents' is "
-        "new and required. Then it was pay(claim: string, euros: float), here it is pay(claim: string, cents: "
+        "The function of tool 'pay' takes other arguments here than when the run began: 'euros', 'cents'. "
+        "Then it was pay(claim: string, euros: float), here it is pay(claim: string, cents: "
         f"integer) in {__name__}. Start a worker with a function that takes what it took then"
     )
     async with stage.worker({"pay": as_it_was}):
