@@ -10,11 +10,12 @@ import typer
 from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
-from ..agents import Agent
+from ..agents import Agent, Model
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..history.events import decode
 from ..history.link import read_beginning, read_start
 from ..options import RunOptions
+from ..protocol.inventory import RecordedTool
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import quote
 from ..protocol.session import SessionInput
@@ -41,6 +42,19 @@ class Need(NamedTuple):
     options: RunOptions
     restricted: tuple[str, ...] = ()
     """Tools about whose calls only those may decide for whom a gateway vouches."""
+    is_mocked: bool = False
+    """Whether other answers stand for those of its models."""
+
+    @property
+    def models(self) -> Sequence[Model]:
+        """Those that may be asked."""
+        return () if self.is_mocked else self.agent.models
+
+    @property
+    def recorded(self) -> list[RecordedTool]:
+        """Its tools whose functions are known as they were when it began."""
+        tools, signatures = self.agent.tools or (), self.signatures
+        return [RecordedTool(tool=each, signature=signatures[each.name]) for each in tools if each.name in signatures]
 
     @property
     def functions(self) -> list[str]:
@@ -93,7 +107,8 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
     tools = inventory.tools if inventory else []
     signatures = {tool.name: tool.signature for tool in tools if tool.signature}
     restricted = tuple(tool.name for tool in tools if tool.deciders and tool.deciders.needs_vouch)
-    return Need(run.id, input.agent, signatures, input.options, restricted)
+    is_mocked = bool(inventory and inventory.mock_responses is not None)
+    return Need(run.id, input.agent, signatures, input.options, restricted, is_mocked)
 
 
 def undeclared(tools: Mapping[str, Callable[..., Any]]) -> list[str]:

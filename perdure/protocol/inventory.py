@@ -9,7 +9,7 @@ from pydantic import Field, field_serializer
 
 from ..declared_tools import Tool
 from ..messages import Exchanged, JsonObject
-from ..tool_calls import ToolSpec
+from ..tool_calls import RecordedSignature, ToolSpec
 from ..webhooks import Webhook
 
 
@@ -78,6 +78,25 @@ class Inventory(Exchanged):
         return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in offered]
 
 
+class RecordedTool(Exchanged):
+    """A tool as runs have recorded it."""
+
+    tool: Tool
+    signature: RecordedSignature
+
+    @field_serializer("tool")
+    def _as_in_files(self, tool: Tool) -> JsonObject:
+        return tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class WorkerQuestion(Exchanged):
+    """What open runs need of a worker."""
+
+    variables: list[str] = []
+    """Environment variables, by name."""
+    calls: list[RecordedTool] = []
+
+
 class WorkerAccount(Exchanged):
     """What a worker tells of itself."""
 
@@ -96,6 +115,12 @@ class WorkerAccount(Exchanged):
     """Ids of the keys by which it knows who decides."""
     storage: str = ""
     """The URL of its storage (`PERDURE_STORAGE`), without secrets; "" for none."""
+    variables: list[str] = []
+    """Those of the question that are set, and that agents may use."""
+    changes: list[str] = []
+    """Why the calls of the question do not fit its functions, in their order; "" for one that does."""
+    open_breakers: dict[str, str] = {}
+    """Model connections whose calls wait because the provider refuses them, with the kind of its last refusal."""
     time: float = 0.0
     """By its clock, in seconds since the epoch."""
 

@@ -118,14 +118,22 @@ def keys_for(provider: str) -> tuple[AmbientKey, ...]:
     return openai_sdk(provider).keys + anthropic_sdk(provider).keys
 
 
-def missing_key(model: Model) -> str:
-    """Return what to say where this process has no key for the provider's own server; "" if it has, or needs none."""
+def key_variables(model: Model) -> tuple[str, ...]:
+    """Return the variables of which a worker needs one for the provider's own server; () where it needs none."""
     provider, connection = model.provider_key, model.connection
     sdk = anthropic_sdk(provider) if provider == "anthropic" else openai_sdk(provider)
     is_elsewhere = connection and (connection.endpoint or connection.api_key or connection.kind != "key")
-    if is_elsewhere or sdk.is_azure or not sdk.keys or os.environ.get(sdk.endpoint_variable) or sdk.ambient_key(None):
+    if is_elsewhere or sdk.is_azure or not sdk.keys:
+        return ()
+    return (*(key.variable for key in sdk.keys), sdk.endpoint_variable)
+
+
+def missing_key(model: Model) -> str:
+    """Return what to say where this process has no key for the provider's own server; "" if it has, or needs none."""
+    variables = key_variables(model)
+    if not variables or any(map(os.environ.get, variables)):
         return ""
-    return f"{sdk.keys[0].variable} is not set here: a worker needs it for {provider}"
+    return f"{variables[0]} is not set here: a worker needs it for {model.provider_key}"
 
 
 def _of_others(sdk: SdkNames) -> SdkNames:

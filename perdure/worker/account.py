@@ -14,25 +14,30 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from .._version import __version__
+from ..agents import Agent
+from ..breakers import breakers
+from ..errors import ToolNotRegisteredError
 from ..payloads.converter import perdure_data_converter
 from ..payloads.encryption.codec import EncryptingCodec
 from ..payloads.storage import VARIABLE
-from ..protocol.inventory import WorkerAccount
+from ..protocol.inventory import RecordedTool, WorkerAccount, WorkerQuestion
 from ..protocol.names import WORKER_ACCOUNT, own_queue
+from ..providers.sdks import PROVIDER_KEYS
+from ..tools.dispatch import ToolBox
 from ..vouching import vouch_keys
 from .ending import bound_end
 
 
 @asynccontextmanager
-async def telling(worker: Worker, settings: Mapping[str, Any], tools: Sequence[str]) -> AsyncIterator[None]:
+async def telling(worker: Worker, settings: Mapping[str, Any], toolbox: ToolBox) -> AsyncIterator[None]:
     """While the block runs, answer on the worker's own queue, which has no version; `settings` are the plugin's."""
     client = worker.client
     queue = own_queue(worker.task_queue, worker.config().get("identity") or client.identity)
-    account = _account(settings, tools, client)
+    account = _account(settings, toolbox.names, client)
     answering = Worker(
         plain_client(client),
         task_queue=queue,
-        activities=[_answer(account)],
+        activities=[_answer(account, toolbox)],
         max_concurrent_activity_task_polls=1,
         max_concurrent_activities=2,
     )
@@ -48,12 +53,30 @@ def plain_client(client: Client) -> Client:
     return Client(**config)
 
 
-def _answer(account: WorkerAccount) -> Callable[..., Any]:
+def _answer(account: WorkerAccount, toolbox: ToolBox) -> Callable[..., Any]:
     @activity.defn(name=WORKER_ACCOUNT)
-    async def answer() -> WorkerAccount:
-        return account.model_copy(update={"time": time.time()})
+    async def answer(question: WorkerQuestion) -> WorkerAccount:
+        allowed = toolbox.allowed
+        known = {name for key in PROVIDER_KEYS for name in (key.variable, *key.endpoint_variables)}
+        usable = [name for name in question.variables if name in known or allowed.allows("env", name)]
+        told = {
+            "time": time.time(),
+            "variables": [name for name in usable if os.environ.get(name)],
+            "changes": [_change(toolbox, each) for each in question.calls],
+            "open_breakers": {each.name: each.last.kind for each in breakers if each.last and each.state != "closed"},
+        }
+        return account.model_copy(update=told)
 
     return answer
+
+
+def _change(toolbox: ToolBox, recorded: RecordedTool) -> str:
+    """Return why recorded calls of a tool do not fit this worker's function; "" where they do, or it has none."""
+    try:
+        handler = toolbox.resolve(recorded.tool.name, Agent(tools=[recorded.tool]))
+    except ToolNotRegisteredError:
+        return ""
+    return toolbox.signature_change(handler, recorded.signature) or ""
 
 
 def _account(settings: Mapping[str, Any], tools: Sequence[str], client: Client) -> WorkerAccount:

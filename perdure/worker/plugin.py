@@ -273,7 +273,7 @@ class PerdurePlugin(SimplePlugin):
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         bound_end(worker)
         held, permits = self.workflows_held.watch_while(worker), giving_permits(worker, self.rates)
-        account = telling(worker, self.settings, self.toolbox.names)
+        account = telling(worker, self.settings, self.toolbox)
         limited = polling_tool_queues(worker, self.toolbox, self.activities_of_runs.tools)
         brakes = self.brakes.watching(worker.client)
         before = (log_while(worker), brakes, held, self.user_loop.hold(), permits, account, limited, warming_up())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -20,17 +21,9 @@ from ..problems import DONE, FAILED
 from ..server_connection import ServerConnection, connect_to_server
 from .findings import Finding
 from .probe import probed_settings
-from .runs import (
-    QueueState,
-    failing_tasks,
-    held_runs,
-    of_workers,
-    queue_states,
-    without_keys,
-    without_tools,
-    without_workers,
-)
+from .runs import failing_tasks, held_runs, of_workers, without_keys, without_what_they_need, without_workers
 from .server import examined_server
+from .workers import QueueState, ask_workers, queue_states
 
 Report = dict[str, Any]
 
@@ -80,14 +73,18 @@ async def examined(
     about, findings = await examined_server(client, clock)
     states: list[QueueState] = []
     if about["retentionHours"] is not None:
+        states = await queue_states(client, queues, limit)
+        measurable = probe and not is_cloud(client.service_client.config.target_host)
         now = await server_time(client, clock=clock)
-        states = await queue_states(client, queues, limit, now)
+        asked = [
+            failing_tasks(client, limit),
+            held_runs(client, states),
+            *([probed_settings(client)] if measurable else []),
+        ]
+        _, *found = await asyncio.gather(ask_workers(client, states, now), *asked)
         usual = 1.5 * launch.POLL_SECONDS if server.embedded else POLL_SECONDS
         findings += [*of_workers(states), *without_workers(states, within or usual), *without_keys(states)]
-        findings += [*await without_tools(client, states), *await failing_tasks(client, limit)]
-        findings += await held_runs(client, states)
-        if probe and not is_cloud(client.service_client.config.target_host):
-            findings += await probed_settings(client)
+        findings += [*without_what_they_need(states), *(each for several in found for each in several)]
     report = {"server": about, "queues": [_queue(state) for state in states]}
     return report, sorted(findings, key=lambda finding: finding.level)
 
@@ -121,6 +118,8 @@ def _tell(report: Report, findings: Sequence[Finding]) -> None:
 def _worker_line(worker: Report) -> str:
     version = f" of version {worker['version']}" if worker["version"] else ""
     if not worker["has"]:
-        return f"{worker['identity']}{version}: does not tell what it has (polled {worker['polledBefore']:g} s before)"
+        polled = f"it polled {worker['polledBefore']:g} s before"
+        is_gone = worker["polledBefore"] > POLL_SECONDS
+        return f"{worker['identity']}{version}: {'gone' if is_gone else 'does not answer, dead or frozen'} ({polled})"
     tools = ", ".join(worker["has"]["tools"]) or "none"
     return f"{worker['identity']}{version}: perdure {worker['has']['perdure']}, tools: {tools}"

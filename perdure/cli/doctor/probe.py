@@ -13,11 +13,14 @@ from itertools import pairwise
 from statistics import median
 
 from temporalio import activity, workflow
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.query.v1 import WorkflowQuery
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
     CountWorkflowExecutionsRequest,
     DescribeTaskQueueRequest,
     GetSystemInfoRequest,
+    QueryWorkflowRequest,
 )
 from temporalio.client import ActivityHandle, Client, WorkflowFailureError
 from temporalio.common import Priority
@@ -27,6 +30,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from ...activities.pollers import ACTIVITIES
 from ...client.server_settings import ServerSetting, setting
 from ...worker.account import plain_client
+from ...worker.ending import bound_end
 from .findings import Finding
 
 ROUNDS = 16
@@ -40,7 +44,10 @@ order of arrival: one newcomer's place says little. Measured: after 0 to 1, and 
 BACKLOG_LOOKS = 30
 BURST = 15
 """Counts of runs at once: more than a server takes a second that is not told otherwise."""
-PATIENCE_SECONDS = 20.0
+READERS, READ_SECONDS = 4, 0.5
+"""Queries at once, and how long they wait: what the server refuses, it refuses at once."""
+PATIENCE_SECONDS, END_SECONDS = 20.0, 2.0
+"""For all of it, and for the end of each worker."""
 
 
 @activity.defn(name="perdure.doctor.step")
@@ -77,13 +84,14 @@ class _Order:
 
 
 async def probed_settings(client: Client) -> list[Finding]:
-    """Return what the server's settings are unfit for, as far as its behaviour shows it. Leaves a closed run behind."""
+    """Return what the server's settings are unfit for, as its behaviour shows. Leaves two closed runs behind."""
     findings: list[Finding] = []
     client = plain_client(client)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            for probe in (_paces, _visibility, _fairness):
-                findings += await probe(client)
+            findings += await _paces(client)
+            for found in await asyncio.gather(_visibility(client), _fairness(client), _readers(client)):
+                findings += found
     except (TimeoutError, RPCError, WorkflowFailureError) as error:
         findings.append(_of_failure(error))
     return findings
@@ -100,7 +108,7 @@ def _of_failure(error: Exception) -> Finding:
 
 async def _paces(client: Client) -> Sequence[Finding]:
     queue = f"perdure-doctor-{uuid.uuid4()}"
-    async with Worker(
+    worker = Worker(
         client,
         task_queue=queue,
         workflows=[Probe],
@@ -108,7 +116,8 @@ async def _paces(client: Client) -> Sequence[Finding]:
         workflow_runner=UnsandboxedWorkflowRunner(),
         disable_eager_activity_execution=True,
         max_concurrent_activity_task_polls=2,
-    ):
+    )
+    async with bound_end(worker, END_SECONDS):
         trip = await _round_trip(client)
         a_step, timer = await client.execute_workflow(
             Probe.run, id=queue, task_queue=queue, execution_timeout=timedelta(seconds=PATIENCE_SECONDS)
@@ -139,13 +148,14 @@ async def _fairness(client: Client) -> Sequence[Finding]:
         handles = await asyncio.gather(*first)
         handles += await asyncio.gather(*(_start_turn(client, queue, tenant, MANY) for tenant in NEWCOMERS))
         await _backlog(client, queue, MANY + len(NEWCOMERS))
-        async with Worker(
+        worker = Worker(
             client,
             task_queue=queue,
             activities=[order.turn],
             max_concurrent_activities=1,
             max_concurrent_activity_task_polls=1,
-        ):
+        )
+        async with bound_end(worker, END_SECONDS):
             await asyncio.gather(*(handle.result() for handle in handles))
         before = min(map(order.served.index, NEWCOMERS))
         if before >= LATE:
@@ -178,13 +188,32 @@ async def _backlog(client: Client, queue: str, tasks: int) -> None:
         await asyncio.sleep(0.1)
 
 
+async def _readers(client: Client) -> Sequence[Finding]:
+    """Ask a run that no worker takes up several things at once: the server refuses what it can't keep at once."""
+    id = f"perdure-doctor-{uuid.uuid4()}"
+    limit = timedelta(seconds=PATIENCE_SECONDS)
+    run = await client.start_workflow("perdure.Doctor", id=id, task_queue=id, execution_timeout=limit)
+    query = WorkflowQuery(query_type="__stack_trace")
+    request = QueryWorkflowRequest(namespace=client.namespace, execution=WorkflowExecution(workflow_id=id), query=query)
+    wait = timedelta(seconds=READ_SECONDS)
+    asked = (client.workflow_service.query_workflow(request, retry=False, timeout=wait) for _ in range(READERS))
+    refused = len(_refused(await asyncio.gather(*asked, return_exceptions=True)))
+    await run.terminate("perdure doctor has measured")
+    if not refused:
+        return ()
+    text = f"the server refused {refused} of {READERS} readers of a run at once"
+    return [unfit("query-buffer", setting("history.MaxBufferedQueryCount"), text, refused=refused)]
+
+
+def _refused(answers: Sequence[object]) -> list[RPCError]:
+    failed = [each for each in answers if isinstance(each, RPCError)]
+    return [each for each in failed if each.status is RPCStatusCode.RESOURCE_EXHAUSTED]
+
+
 async def _visibility(client: Client) -> Sequence[Finding]:
     request = CountWorkflowExecutionsRequest(namespace=client.namespace, query="ExecutionStatus = 'Running'")
     asked = (client.workflow_service.count_workflow_executions(request, retry=False) for _ in range(BURST))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
-    refused = [
-        each for each in answers if isinstance(each, RPCError) and each.status is RPCStatusCode.RESOURCE_EXHAUSTED
-    ]
+    refused = _refused(await asyncio.gather(*asked, return_exceptions=True))
     if not refused:
         return ()
     text = f"the server refused {len(refused)} of {BURST} counts of runs at once"

@@ -3,117 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution as Execution
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, GetWorkflowExecutionHistoryReverseRequest
-from temporalio.client import ActivityFailureError, Client, WorkflowExecution
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
-from ...activities.pollers import WORKFLOWS, Version, pollers, version_of
+from ...activities.pollers import Version
 from ...client import get_run
 from ...protocol.inventory import WorkerAccount
-from ...protocol.names import SESSION_WORKFLOW, WORKER_ACCOUNT, WORKFLOW, own_queue
 from ...protocol.search_attributes import STATUS
 from ...text import count_of, one_line
-from ...worker.account import plain_client
-from ..check import Need, needs_of
+from ..check import Need
 from ..ls import key_of
 from ..worker_inside import AUTO_UPGRADE, current_version_command, version_options, worker_command
 from .findings import Finding, examples
 from .server import MAX_CLOCK_SECONDS, wrong_clock
+from .workers import ANSWER_SECONDS, OPEN_RUNS, QueueState, QueueWorker, needed_variables
 
-ANSWER_SECONDS = 3.0
-"""In which a worker tells what it has."""
-OPEN_RUNS = f"WorkflowType IN ('{WORKFLOW}', '{SESSION_WORKFLOW}') AND ExecutionStatus = 'Running'"
 FAILING = f"{OPEN_RUNS} AND TemporalReportedProblems IS NOT NULL"
 VERSION, BEHAVIOR = "TemporalWorkerDeploymentVersion", "TemporalWorkflowVersioningBehavior"
-
-
-@dataclass
-class QueueWorker:
-    """A worker that has polled a queue of late."""
-
-    identity: str
-    version: Version | None
-    seconds: float
-    """Since its last poll."""
-    account: WorkerAccount | None = None
-    """None for one that does not answer."""
-    clock_ahead: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
-        account = self.account.model_dump(mode="json", exclude={"time"}) if self.account else None
-        version = str(self.version) if self.version else None
-        return {"identity": self.identity, "version": version, "polledBefore": round(self.seconds, 1), "has": account}
-
-
-@dataclass
-class QueueState:
-    """A task queue, and the open runs on it."""
-
-    name: str
-    runs: list[WorkflowExecution] = field(default_factory=list)
-    workers: list[QueueWorker] = field(default_factory=list)
-    current: Version | None = None
-    """The version that new runs go to."""
-
-    def of_version(self, version: Version | None) -> list[QueueWorker]:
-        """Return the workers that take the runs of a version; None is for runs of none."""
-        wanted = version or self.current
-        return [each for each in self.workers if each.version == wanted]
-
-
-async def queue_states(client: Client, queues: Iterable[str], limit: int, now: float) -> list[QueueState]:
-    """Return the queues of open runs, and those that are named, with their workers; `now` is the server's time.
-
-    Raises `RPCError`.
-    """
-    states = {name: QueueState(name) for name in queues}
-    async for run in client.list_workflows(OPEN_RUNS, limit=limit):
-        states.setdefault(run.task_queue, QueueState(run.task_queue)).runs.append(run)
-    asker = plain_client(client)
-    await asyncio.gather(*(_find_workers(asker, state, now) for state in states.values()))
-    return sorted(states.values(), key=lambda state: state.name)
-
-
-async def _find_workers(client: Client, state: QueueState, now: float) -> None:
-    queue = TaskQueue(name=state.name)
-    request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=queue, task_queue_type=WORKFLOWS)
-    described = await client.workflow_service.describe_task_queue(request, retry=True)
-    current = described.versioning_info.current_deployment_version
-    state.current = Version(current.deployment_name, current.build_id) if current.build_id else None
-    state.workers = [
-        QueueWorker(each.identity, version_of(each), now - each.last_access_time.ToMilliseconds() / 1000)
-        for each in await pollers(client, state.name)
-    ]
-    await asyncio.gather(*(_ask(client, state.name, worker, now) for worker in state.workers))
-
-
-async def _ask(client: Client, queue: str, worker: QueueWorker, now: float) -> None:
-    limit = timedelta(seconds=ANSWER_SECONDS)
-    began = asyncio.get_running_loop().time()
-    try:
-        async with asyncio.timeout(2 * ANSWER_SECONDS):
-            worker.account = await client.execute_activity(
-                WORKER_ACCOUNT,
-                id=f"perdure-doctor-{uuid.uuid4()}",
-                task_queue=own_queue(queue, worker.identity),
-                schedule_to_close_timeout=limit,
-                result_type=WorkerAccount,
-            )
-    except (ActivityFailureError, RPCError, TimeoutError):
-        return
-    worker.clock_ahead = worker.account.time - (now + asyncio.get_running_loop().time() - began)
 
 
 def of_workers(states: Sequence[QueueState]) -> Iterator[Finding]:
@@ -127,6 +40,15 @@ def of_workers(states: Sequence[QueueState]) -> Iterator[Finding]:
         yield from _different(state, answered, "encryption_keys", "give all of them the same PERDURE_ENCRYPTION_KEY")
         yield from _different(state, answered, "vouch_keys", "give all of them the gateways' PERDURE_VOUCH_KEY")
         yield from _different(state, answered, "rates", "give all of them the same --rate")
+        for worker in answered:
+            for name, kind in (worker.account.open_breakers if worker.account else {}).items():
+                yield Finding(
+                    "open-breaker",
+                    "warning",
+                    f"the worker {worker.identity} holds calls of {name} back: they were refused ({kind})",
+                    "they go on by themselves once it takes one; else see perdure docs holding",
+                    {"queue": state.name, "worker": worker.identity, "connection": name, "kind": kind},
+                )
         versions = {each.version for each in state.workers if each.version}
         if versions and state.current is None and all(each.version for each in state.workers):
             newest = sorted(versions)[-1]
@@ -151,9 +73,13 @@ def without_workers(states: Sequence[QueueState], within: float) -> Iterator[Fin
     """Yield the open runs that no worker takes up: none of their version has polled their queue for so many seconds."""
     for state in states:
         for version, runs in _by_version(state.runs).items():
-            if any(each.seconds < within for each in state.of_version(version)):
+            polled = [each for each in state.of_version(version) if each.seconds < within]
+            if any(each.account for each in polled):
                 continue
             ids = [run.id for run in runs]
+            if polled:
+                yield _silent(state, polled, ids)
+                continue
             count, many = count_of(len(ids), "open run"), "s" if len(ids) == 1 else ""
             about = {"queue": state.name, "runs": ids, "version": str(version) if version else None}
             if version is None:
@@ -166,6 +92,19 @@ def without_workers(states: Sequence[QueueState], within: float) -> Iterator[Fin
             move = f'temporal workflow update-options --query "{query}" {AUTO_UPGRADE} --reason "no workers" --yes'
             do = f"{start}; or, in the current version: {move}"
             yield Finding("version-without-worker", "error", f"{text}: {examples(ids)}", do, about)
+
+
+def _silent(state: QueueState, workers: Sequence[QueueWorker], ids: Sequence[str]) -> Finding:
+    """Return the finding of workers that have polled of late, and do not answer."""
+    names = [each.identity for each in workers]
+    polled = min(each.seconds for each in workers)
+    text = (
+        f"none of the workers of {count_of(len(ids), 'open run')} on the task queue {state.name!r} answers within "
+        f"{ANSWER_SECONDS:g} s, although one has polled {polled:.0f} s before: they are dead or "
+        f"frozen ({examples(names)}): {examples(ids)}"
+    )
+    do = f"look at their logs and start them again: {worker_command(state.name)}"
+    return Finding("silent-workers", "error", text, do, {"queue": state.name, "workers": names, "runs": list(ids)})
 
 
 def _by_version(runs: Iterable[WorkflowExecution]) -> Mapping[Version | None, list[WorkflowExecution]]:
@@ -199,21 +138,17 @@ def without_keys(states: Sequence[QueueState]) -> Iterator[Finding]:
             yield Finding("no-key", "error", f"{text}: {examples(ids)}", do, {"key": key, "runs": ids})
 
 
-async def without_tools(client: Client, states: Sequence[QueueState]) -> list[Finding]:
-    """Return the open runs with a tool that none of the workers has that take them."""
-    found: list[Finding] = []
+def without_what_they_need(states: Sequence[QueueState]) -> Iterator[Finding]:
+    """Yield the open runs that need something which none of the workers has that take them."""
     for state in states:
-        runs = [run for run in state.runs if run.workflow_type == WORKFLOW]
-        needs = [need for need in await needs_of(client, runs) if isinstance(need, Need)]
-        found += _without_tools(state, needs, {run.id: pinned_in_list(run) for run in runs})
-        found += _undecidable(state, needs)
-    return found
+        yield from _without_tools(state)
+        yield from _undecidable(state)
 
 
-def _undecidable(state: QueueState, needs: Iterable[Need]) -> Iterator[Finding]:
+def _undecidable(state: QueueState) -> Iterator[Finding]:
     """Yield the open runs with a tool about whose calls nobody can decide, for want of a key."""
     accounts = [each.account for each in state.workers if each.account]
-    ids = [need.run for need in needs if need.restricted]
+    ids = [need.run for need in state.needs if need.restricted]
     if ids and accounts and not any(each.vouch_keys for each in accounts):
         text = f"nobody can decide about calls of {count_of(len(ids), 'open run')} on the task queue {state.name!r}"
         why = "not everybody may, and its workers have no key that tells them who decides"
@@ -221,22 +156,30 @@ def _undecidable(state: QueueState, needs: Iterable[Need]) -> Iterator[Finding]:
         yield Finding("no-vouch-key", "error", f"{text}, {why}: {examples(ids)}", do, {"runs": ids})
 
 
-def _without_tools(
-    state: QueueState, needs: Iterable[Need], versions: Mapping[str, Version | None]
-) -> Iterator[Finding]:
-    lacking: dict[str, list[str]] = defaultdict(list)
-    for need in needs:
+def _without_tools(state: QueueState) -> Iterator[Finding]:
+    lacking: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    versions, recorded = {run.id: pinned_in_list(run) for run in state.runs}, list(state.recorded)
+    for need in state.needs:
         accounts = [each.account for each in state.of_version(versions[need.run]) if each.account]
-        for name in _lacking(need, accounts) if accounts else ():
-            lacking[name].append(need.run)
-    for name, ids in lacking.items():
-        may_call = f"which {count_of(len(ids), 'open run')} may call"
-        text = f"no worker of the task queue {state.name!r} has {name}, {may_call}"
-        do = f"start a worker that has it: {worker_command(state.name)}"
-        yield Finding("no-tool", "error", f"{text}: {examples(ids)}", do, {"what": name, "runs": ids})
+        for found in _lacking(need, accounts, recorded) if accounts else ():
+            lacking[found].append(need.run)
+    start = f"start a worker that has it: {worker_command(state.name)}"
+    for (id, what, why), ids in lacking.items():
+        text = f"no worker of the task queue {state.name!r} has {what}, which {count_of(len(ids), 'open run')} may call"
+        if id == "no-provider-key":
+            text = f"no worker of the task queue {state.name!r} has {what} for {count_of(len(ids), 'open run')}"
+        do = _CURES.get(id, start)
+        yield Finding(id, "error", f"{text}: {examples(ids)}{why}", do, {"what": what, "runs": ids})
 
 
-def _lacking(need: Need, accounts: Sequence[WorkerAccount]) -> Iterator[str]:
+_CURES = {
+    "changed-signature": "start a worker whose function takes what it took then; before a deployment: perdure check",
+    "no-provider-key": "set it where the workers are started, and start them again; held runs then go on by: "
+    "perdure go-on --status held",
+}
+
+
+def _lacking(need: Need, accounts: Sequence[WorkerAccount], recorded: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     for what, names, has in (
         ("tool", need.functions, "tools"),
         ("guardrails", need.guardrails, "guardrails"),
@@ -244,7 +187,16 @@ def _lacking(need: Need, accounts: Sequence[WorkerAccount]) -> Iterator[str]:
     ):
         for name in names:
             if not any(name in getattr(account, has) for account in accounts):
-                yield f"the {what} {name!r}"
+                yield "no-tool", f"the {what} {name!r}", ""
+    for tool in need.recorded:
+        number = recorded.index(tool.model_dump_json())
+        changes = [each.changes[number] for each in accounts if tool.tool.name in each.tools]
+        if changes and all(changes):
+            yield "changed-signature", f"the tool {tool.tool.name!r} as it was", f". {changes[0]}"
+    for model in need.models:
+        variables = needed_variables(model)
+        if variables and not any(set(variables) & set(account.variables) for account in accounts):
+            yield "no-provider-key", f"{variables[0]}, the key of the model {model.id},", ""
 
 
 async def held_runs(client: Client, states: Sequence[QueueState]) -> list[Finding]:
@@ -254,7 +206,9 @@ async def held_runs(client: Client, states: Sequence[QueueState]) -> list[Findin
         return []
     text = f"{count_of(len(ids), 'open run')} {'is' if len(ids) == 1 else 'are'} held: {examples(ids)}"
     with suppress(Exception):  # Whatever a reader raises: it must not hide what else is wrong.
-        if held := (await get_run(client, ids[0]).status()).held:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            held = (await get_run(client, ids[0]).status()).held
+        if held:
             text += f". {ids[0]} ({held[0].reason}): {one_line(held[0].why, 200)}"
     do = "perdure status ID says why; when that is mended: perdure go-on --status held (perdure docs holding)"
     return [Finding("held", "warning", text, do, {"runs": ids})]

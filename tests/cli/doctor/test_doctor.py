@@ -37,6 +37,7 @@ UNFIT = (
     "matching.enableFairness=false",
     "history.transferProcessorMaxPollRPS=12",
     "frontend.namespaceRPS.visibility=5",
+    "history.MaxBufferedQueryCount=1",
     "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
 )
 SHORT_POLLS = 'matching.longPollExpirationInterval="1s"'
@@ -91,7 +92,7 @@ async def slow() -> AsyncIterator[Client]:
 async def test_what_is_wrong_with_the_server(slow: Client, cli: Cli) -> None:
     findings: dict[str, Finding] = {}
     expected = {"search-attributes-missing", "short-retention", "clock"}
-    measured = {"slow-dispatch", "slow-timers", "unfair", "visibility-quota"}
+    measured = {"slow-dispatch", "slow-timers", "unfair", "visibility-quota", "query-buffer"}
     deadline = time.monotonic() + 100
     while missing := (expected | measured) - findings.keys():  # a busy machine hides what is measured now and then
         assert time.monotonic() < deadline, missing
