@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .client.expression import agent as agent
     from .client.invoke import invoke_agent as invoke_agent
     from .client.invoke import invoke_agent_async as invoke_agent_async
+    from .client.listing import RunSummary as RunSummary
+    from .client.listing import list_runs as list_runs
     from .client.run_input import run_input as run_input
     from .client.runs import get_run as get_run
     from .client.runs import start_run as start_run
@@ -92,6 +94,7 @@ else:
             ".client.connection": "connect",
             ".client.expression": "agent",
             ".client.invoke": "invoke_agent invoke_agent_async",
+            ".client.listing": "RunSummary list_runs",
             ".client.run_input": "run_input",
             ".client.runs": "get_run start_run",
             ".client.sessions.session": "session",

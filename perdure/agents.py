@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
-from pydantic import Field, PlainSerializer, PrivateAttr, ValidationError, field_validator
+from pydantic import Field, PlainSerializer, PrivateAttr, field_validator
 
 from .declared_tools import (
     RICH_KINDS,
@@ -177,26 +178,29 @@ class EnvReference:
 
 
 class _AgentType(type(Node)):  # type: ignore[misc]
-    """Says to whom constructs an agent of what it is not made of how to make one."""
+    """Makes `Agent("openai/gpt-5", …)` the same as `perdure.agent("openai/gpt-5", …)`.
+
+    Not an `__init__`, which pydantic would call for each agent that it reads.
+    """
 
     if not TYPE_CHECKING:
 
-        def __call__(cls, *given: Any, **fields: Any) -> Any:
-            try:
-                if not given:
-                    return super().__call__(**fields)
-                problem: Any = "it takes no positional arguments"
-            except ValidationError as error:
-                problem = error
-            raise TypeError(
-                "Agent(…) has the parts of a file as it was loaded. Write "
-                'perdure.agent("openai/gpt-5", instructions="…", tools=[function], output_type=Type), '
-                f"or perdure.load(path): {problem}"
-            ) from (problem if isinstance(problem, Exception) else None)
+        def __call__(cls, *model: Any, **parts: Any) -> Any:
+            tools = parts.get("tools") or ()
+            if model or isinstance(parts.get("model"), str | Mapping) or any(map(callable, tools)):
+                return import_module(__package__).agent(*model, **parts)
+            return super().__call__(**parts)
 
 
 class Agent(Node, metaclass=_AgentType):
-    """A loaded `.prompty` file. Immutable by convention: change a copy (`model_copy`)."""
+    """A loaded `.prompty` file, or the same in an expression: `Agent("openai/gpt-5", …)` is `agent("openai/gpt-5", …)`.
+
+    Immutable by convention: change a copy (`model_copy`).
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, model: Model | str | Mapping[str, Any] | None = None, /, **parts: Any) -> None: ...
 
     name: str = ""
     """Names the run, its activities and its traces."""

@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import typer
-from temporalio.client import Client, WorkflowExecution
+from temporalio.client import WorkflowExecution
 
 from ..client.connection import server_time
+from ..client.listing import agent_in_memo, newest_runs
 from ..commands import command_line
 from ..payloads.encryption import EncryptionError
 from ..payloads.encryption.codec import key_id_of
@@ -116,8 +117,8 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
     query = filters.query()
     async with connect_to_server() as server:
         with query_explained(filters):
-            runs = await _newest(server.client, query, limit)
-        names = [await _agent_in_memo(run) for run in runs]
+            runs = await newest_runs(server.client, query, limit)
+        names = [await agent_in_memo(run) for run in runs]
         memos = [await read_memo(run) for run in runs]
         now = await _server_time(server, runs)
         rows = [row_of(run, name, memo, now) for run, name, memo in zip(runs, names, memos, strict=True)]
@@ -132,24 +133,6 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
         say(f"{found} on {place}. Start one: perdure run AGENT.prompty")
     for line in _table(rows):
         answer(line)
-
-
-async def _newest(client: Client, query: str, limit: int) -> list[WorkflowExecution]:
-    """Return the runs that have begun or ended last: the server lists all that are open first, however old."""
-    lists = [
-        client.list_workflows(f"({query}) AND ExecutionStatus {each} 'Running'", limit=limit) for each in ("=", "!=")
-    ]
-    found = [run for each in lists async for run in each]
-    return sorted(found, key=lambda run: run.close_time or run.start_time, reverse=True)[:limit]
-
-
-async def _agent_in_memo(run: WorkflowExecution) -> str | None:
-    """Return the agent's name; None when the memo can't be decoded with this process's converter."""
-    try:
-        return str((await run.memo()).get("agent", ""))
-    except Exception:
-        # Whatever a converter raises: one run that can't be read must not hide the others.
-        return None
 
 
 async def _server_time(server: ServerConnection, found: Collection[WorkflowExecution]) -> datetime:

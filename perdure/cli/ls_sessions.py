@@ -13,7 +13,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..client import get_run
 from ..client.connection import server_time
-from ..client.listed_status import listed_status
+from ..client.listing import listed_status
 from ..commands import ways_to_decide
 from ..declared_tools import needs_gateway
 from ..messages import Usage

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .deletion import delete_run as delete_run
     from .deletion import delete_tenant as delete_tenant
     from .handle import RunHandle as RunHandle
+    from .listing import RunSummary as RunSummary
+    from .listing import list_runs as list_runs
     from .reading.actions import RunActions as RunActions
     from .runs import get_run as get_run
     from .runs import start_run as start_run
@@ -46,6 +48,7 @@ else:
             ".connection": "connect",
             ".deletion": "Deletion TenantDeletion delete_run delete_tenant",
             ".handle": "RunHandle",
+            ".listing": "RunSummary list_runs",
             ".reading.actions": "RunActions",
             ".runs": "get_run start_run",
             ".sessions.session": "Session session",

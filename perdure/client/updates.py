@@ -27,7 +27,7 @@ from ..protocol.run import CallApproval, GoOn, OtherModel
 from ..redaction import redactor
 from ..text import valid_json, valid_text
 from ..vouching import Voucher
-from .listed_status import listed_status
+from .listing import listed_status
 from .reading.log import ask
 
 PATIENCE_SECONDS = 10.0

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from temporalio.client import WorkflowExecution
 
 from ..client import RunHandle, complete_call
-from ..client.listed_status import listed_status, status_condition
+from ..client.listing import listed_status, status_condition
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
 from ..later import read_token
@@ -36,9 +36,9 @@ from .own_types import (
     EventView,
     ForkBody,
     LimitQuery,
+    ListedRun,
     RunOutcome,
     RunsQuery,
-    RunSummary,
     RunView,
     SayBody,
     SessionEventsQuery,
@@ -90,7 +90,7 @@ async def start(call: HttpCall[Nothing, StartRun]) -> Response:
 
 
 def summary_of(run: WorkflowExecution) -> dict[str, Any]:
-    """Return the fields of a `RunSummary`."""
+    """Return the fields of a `ListedRun`."""
     attributes = run.typed_search_attributes
     return {
         "id": run.id,
@@ -105,14 +105,14 @@ def summary_of(run: WorkflowExecution) -> dict[str, Any]:
     }
 
 
-async def list_runs(call: HttpCall[RunsQuery]) -> list[RunSummary]:
+async def list_runs(call: HttpCall[RunsQuery]) -> list[ListedRun]:
     """The newest runs."""
     query = call.query
     conditions = [status_condition(query.status)] if query.status else []
     equal = ((AGENT, query.agent), (SESSION, query.session))
     conditions += [f"{key.name} = {quote(value)}" for key, value in equal if value is not None]
     found = await call.gateway.list(call.identity, conditions, limit=query.limit)
-    return [RunSummary(**summary_of(each)) for each in found]
+    return [ListedRun(**summary_of(each)) for each in found]
 
 
 async def find(call: HttpCall[Any, Any]) -> FoundRun:
@@ -322,7 +322,7 @@ def _operation(method: str, path: str, handle: Any, answer: Any = Nothing, **mor
 OPERATIONS = (
     _operation("GET", "/agents", list_agents, list[AgentView]),
     _operation("POST", "/runs", start, StartedRun, body=StartRun, status=201),
-    _operation("GET", "/runs", list_runs, list[RunSummary], query=RunsQuery),
+    _operation("GET", "/runs", list_runs, list[ListedRun], query=RunsQuery),
     _operation("GET", f"{_RUN}/result", show_result, RunOutcome, query=WaitQuery),
     _operation("GET", f"{_RUN}/events", show_events, list[EventView], query=EventsQuery, streams=True),
     _operation("GET", f"{_RUN}/messages", show_messages, list[Message]),

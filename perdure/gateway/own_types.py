@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..client.listed_status import ListedStatus
+from ..client.listing import ListedStatus
 from ..messages import CutShort, Usage
 from ..protocol.outcome import RunStatus
 from ..tool_calls import PendingApproval
@@ -62,7 +62,7 @@ class StartedRun(CamelCase):
     is_new: bool
 
 
-class RunSummary(CamelCase):
+class ListedRun(CamelCase):
     """A run, as lists have it."""
 
     id: str
@@ -76,7 +76,7 @@ class RunSummary(CamelCase):
     cost_usd: float | None
 
 
-class RunView(RunSummary):
+class RunView(ListedRun):
     """A run, and where it stands."""
 
     state: RunStatus

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from temporalio.client import Client
 
 import perdure
+from perdure.agents import Model
 from perdure.client import session, start_run
 from perdure.prompty.portable import agent_to_dict
 from perdure.testing import ScriptedModel, asks, run_in_process, says
@@ -93,17 +94,18 @@ def test_other_tools_are_declared_as_in_files() -> None:
     assert (named.id, named.provider) == ("meta-llama/Llama-3", None)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda: perdure.Agent("openai/gpt-5"),  # type: ignore[call-arg]
-        lambda: perdure.Agent(model="openai/gpt-5"),  # type: ignore[arg-type]
-        lambda: perdure.Agent(name="a", tools=[look]),  # type: ignore[list-item]
-    ],
-)
-def test_an_agent_that_is_constructed_says_how_to_make_one(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r'perdure\.agent\("openai/gpt-5", instructions='):
-        wrong()
+def test_the_class_makes_the_same_agent() -> None:
+    parts: dict[str, Any] = {"instructions": "You are in {{place}}.", "tools": [look], "output_type": Weather}
+    by_function = perdure.agent("openai/gpt-5", **parts)
+    for by_class in (perdure.Agent("openai/gpt-5", **parts), perdure.Agent(**{"model": "openai/gpt-5", **parts})):
+        assert by_class == by_function
+        assert isinstance(by_class, perdure.Agent)
+        assert run_in_process(
+            by_class, model=[says('{"degrees": 1}')], inputs={"place": "Oslo", "question": "?"}
+        ).output
+    assert perdure.Agent.model_validate({"model": {"id": "gpt-5"}}) == perdure.Agent(model=Model(id="gpt-5"))
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'model'"):
+        perdure.Agent(tools=[look])
 
 
 @pytest.mark.parametrize(

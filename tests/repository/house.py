@@ -51,6 +51,11 @@ STATEMENT = ast.stmt | ast.ExceptHandler | ast.match_case
 FRONT_DOOR = "perdure"
 """`perdure/__init__.py`, which names what the rooms have for others. It belongs to no room."""
 
+SIDE_DOOR = "perdure.spec"
+"""Names a part of the same. It belongs to no room either."""
+
+DOORS = (FRONT_DOOR, SIDE_DOOR)
+
 
 @dataclass(frozen=True)
 class Import:
@@ -89,13 +94,13 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 @cache
 def rooms() -> frozenset[str]:
     """The folders directly in the package that hold modules, and `core` for the modules beside them."""
-    return frozenset(room_of(module) for module in modules() if module != FRONT_DOOR)
+    return frozenset(room_of(module) for module in modules() if module not in DOORS)
 
 
 def room_of(module: str) -> str:
-    """The room of one of the package's modules; "" for the front door."""
+    """The room of one of the package's modules; "" for the two doors."""
     path = modules()[module].relative_to(PACKAGE)
-    if module == FRONT_DOOR:
+    if module in DOORS:
         return ""
     if path.name == "__main__.py":
         return "cli"
@@ -114,8 +119,10 @@ def imports() -> tuple[Import, ...]:
 
 
 def imports_inside() -> Iterator[Import]:
-    """Those of one module of the package by another; the front door's are left out."""
-    return (found for found in imports() if found.imported in modules() and found.importer != FRONT_DOOR)
+    """Those of one module of the package by another; the two doors' are left out."""
+    return (
+        found for found in imports() if found.imported in modules() and found.importer not in (FRONT_DOOR, SIDE_DOOR)
+    )
 
 
 def listed(what_to_do: str, found: Iterable[object]) -> str:

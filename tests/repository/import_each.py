@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from typing import Any
 
-from .house import FRONT_DOOR, LAYERS, imports_inside, layer_of, modules, room_of
+from .house import DOORS, FRONT_DOOR, LAYERS, SIDE_DOOR, imports_inside, layer_of, modules, room_of
 
 LIBRARIES = (
     "a2a.client",
@@ -82,15 +82,16 @@ def in_order() -> Iterator[str]:
     for found in imports_inside():
         graph[found.importer].add(found.imported)
     yield FRONT_DOOR
-    order = [name for name in TopologicalSorter(graph).static_order() if name != FRONT_DOOR]
+    order = [name for name in TopologicalSorter(graph).static_order() if name not in DOORS]
     yield from sorted(order, key=lambda name: layer_of(room_of(name)))
+    yield SIDE_DOOR
 
 
 def each_alone() -> dict[str, list[str]]:
     """What the import of each module does in a process of its own."""
-    found = {FRONT_DOOR: in_a_child(FRONT_DOOR)}
+    found = {name: in_a_child(name) for name in DOORS}
     for layer in LAYERS:
-        names = [name for name in modules() if name != FRONT_DOOR and room_of(name) in layer]
+        names = [name for name in modules() if room_of(name) in layer]
         found |= {name: in_a_child(name) for name in names}
         for name in names:
             importlib.import_module(name)

@@ -43,6 +43,20 @@ def test_type_checkers_are_told_what_is_there(package: ModuleType) -> None:
         assert getattr(package, name) is getattr(import_module(module, package.__name__), name)
 
 
+def test_what_a_program_needs_has_one_import_path() -> None:
+    from perdure import client, connect, create_worker, get_run, list_runs, session, start_run, worker
+
+    assert (connect, get_run, list_runs) == (client.connect, client.get_run, client.list_runs)
+    assert (create_worker, session, start_run) == (worker.create_worker, client.session, client.start_run)
+
+
+def test_the_specification_has_a_name_of_its_own() -> None:
+    from perdure import spec
+
+    assert {name: getattr(perdure, name) for name in spec.__all__} == {n: getattr(spec, n) for n in spec.__all__}
+    assert set(spec.__all__) == {name for name in vars(spec) if not name.startswith("_")}
+
+
 @PACKAGES
 def test_dir_shows_all_public_names_before_they_are_used(package: ModuleType) -> None:
     code = f"import {package.__name__} as p; print(set(p.__all__) <= set(dir(p)), '__path__' in dir(p))"

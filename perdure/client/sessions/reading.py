@@ -26,7 +26,7 @@ from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW, STATUS
 from ...protocol.session import SessionInput, SessionStatus, used_before
 from ..handle import RunHandle
-from ..listed_status import listed_status
+from ..listing import listed_status
 from ..reading.events import Cursor
 from ..reading.log import ask
 from ..reading.watch import RETRY_SECONDS, Patience, is_away

@@ -1,0 +1,106 @@
+"""Runs as the server lists them: nobody asks the runs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, cast
+
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+
+from ..protocol.names import WORKFLOW
+from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
+
+ListedStatus = Literal["running", "waiting", "held", "done", "failed", "cancelled", "terminated", "timed_out"]
+
+_ENDED: dict[WorkflowExecutionStatus, ListedStatus] = {
+    WorkflowExecutionStatus.COMPLETED: "done",
+    WorkflowExecutionStatus.FAILED: "failed",
+    WorkflowExecutionStatus.CANCELED: "cancelled",
+    WorkflowExecutionStatus.TERMINATED: "terminated",
+    WorkflowExecutionStatus.TIMED_OUT: "timed_out",
+}
+_NAMES = {status: code.name.title().replace("_", "") for code, status in _ENDED.items()}
+
+
+def listed_status(run: WorkflowExecution) -> ListedStatus:
+    """Return how the run stands; a link that another one has continued counts as running."""
+    if run.status in _ENDED:
+        return _ENDED[run.status]
+    shown = run.typed_search_attributes.get(STATUS)
+    return cast("ListedStatus", shown) if shown in ("waiting", "held") else "running"
+
+
+def status_condition(status: ListedStatus) -> str:
+    """Return the condition of the server's query language for runs that stand so."""
+    if status in _NAMES:
+        return f"ExecutionStatus = '{_NAMES[status]}'"
+    is_open = "ExecutionStatus = 'Running'"
+    return is_open if status == "running" else f"{is_open} AND {STATUS.name} = '{status}'"
+
+
+RUNS = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
+"""Query for all runs: each is found once, by its last link."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run in a list."""
+
+    id: str
+    agent: str | None
+    """The name of its agent; None where neither a search attribute nor a readable memo has it."""
+    status: ListedStatus
+    started: datetime
+    """With a time zone, as `ended`."""
+    ended: datetime | None
+    """None for an open run."""
+    task_queue: str
+    cost_usd: float | None
+    """What it has cost; 0 as long as it is open, None where the namespace lacks the search attribute."""
+    tenant: str | None
+    session: str | None
+    """The id of the session that it is a turn of."""
+    origin: str | None
+    """The run or the schedule that has started it; `direct` for a program or a person."""
+
+
+async def list_runs(client: Client, *, where: str | None = None, limit: int = 50) -> AsyncIterator[RunSummary]:
+    """Yield at most `limit` runs, those that have begun or ended last first, without reading their histories.
+
+    `where` is a list filter of Temporal's, such as `PerdureAgent = 'clerk' AND StartTime > '2030-01-31T00:00:00Z'`.
+    A change is listed within a second or so. Raises `RPCError` for a filter that the server does not take.
+    """
+    for run in await newest_runs(client, f"{RUNS} AND ({where})" if where else RUNS, limit):
+        attributes = run.typed_search_attributes
+        yield RunSummary(
+            id=run.id,
+            agent=await agent_in_memo(run) or attributes.get(AGENT),
+            status=listed_status(run),
+            started=run.start_time,
+            ended=run.close_time,
+            task_queue=run.task_queue,
+            cost_usd=attributes.get(COST),
+            tenant=attributes.get(TENANT),
+            session=attributes.get(SESSION),
+            origin=attributes.get(ORIGIN),
+        )
+
+
+async def newest_runs(client: Client, query: str, limit: int) -> list[WorkflowExecution]:
+    """Return the runs that have begun or ended last: the server lists all that are open first, however old."""
+    lists = [
+        client.list_workflows(f"({query}) AND ExecutionStatus {each} 'Running'", limit=limit) for each in ("=", "!=")
+    ]
+    found = [run for each in lists async for run in each]
+    return sorted(found, key=lambda run: run.close_time or run.start_time, reverse=True)[:limit]
+
+
+async def agent_in_memo(run: WorkflowExecution) -> str | None:
+    """Return the agent's name; None when the memo can't be decoded with this process's converter."""
+    try:
+        return str((await run.memo()).get("agent", ""))
+    except Exception:
+        # Whatever a converter raises: one run that can't be read must not hide the others.
+        return None
