@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from temporalio.api.workflowservice.v1 import GetClusterInfoRequest
 from temporalio.client import Client
@@ -29,7 +28,7 @@ from ...protocol import search_attributes
 from ..connection import connect_locally
 from . import guard as server_guard
 from .guard import EXIT_FILE, GRACE_SECONDS
-from .state import FileLock, ServerState, database_of, find_process, is_locked, is_running, read_state
+from .state import FileLock, ServerState, database_of, is_locked, is_running, read_state
 
 FAST = (
     "history.transferProcessorMaxPollRPS=2000",
@@ -126,7 +125,7 @@ CRASHES = ("panic:", "fatal error:")
 
 
 def log_of(folder: Path) -> Path:
-    """Log of the server that runs or ran last; earlier ones are beside it, with `.1` for the last one before."""
+    """Return the log of the server that runs or ran last."""
     return folder / "server.log"
 
 
@@ -272,8 +271,8 @@ def _state_of(folder: Path) -> ServerState:
     if state := read_state(folder):
         return state
     raise ConfigurationError(
-        f"The embedded Temporal server of {str(folder)!r} runs, but neither 'server.json' there nor its process says "
-        "where. Expected either: end the process that holds 'server.lock', or use another --data-dir."
+        f"The embedded Temporal server of {str(folder)!r} runs, but 'server.json' there does not name its address. "
+        "Expected that: end the process that holds 'server.lock', or use another --data-dir."
     )
 
 
@@ -290,32 +289,17 @@ async def running_server(folder: Path) -> ServerState | None:
             f"The embedded Temporal server of {str(folder)!r} (process {state.pid}) does not answer at "
             f"{state.address}. Expected an answer: end that process, then try again; its runs are kept."
         )
-    ensure_guard(folder)
     return state
-
-
-def ensure_guard(folder: Path) -> None:
-    """Give a server whose guard was killed another one: without it the server would run for ever."""
-    if is_locked(folder / "guard.lock") or not is_running(folder):
-        return
-    if state := find_process(folder):
-        _run_guard(folder, state.model_dump())
 
 
 def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:
     codec = f"http://127.0.0.1:{_choose(None, 8234, take_any=False)}" if is_configured() else ""
     state = {"address": f"127.0.0.1:{port}", "ui_url": f"http://127.0.0.1:{ui_port}", "codec_endpoint": codec}
     arguments = dev_server_arguments(database_of(folder), port=port, ui_port=ui_port, codec_endpoint=codec)
-    _run_guard(folder, state, str(binary), *arguments)
-
-
-def _run_guard(folder: Path, state: dict[str, Any], *command: str) -> None:
-    """Start guard and server in a session of their own, so that Ctrl-C in our terminal does not reach them.
-
-    Without the keys that the server must not see.
-    """
+    # In a session of their own, so that Ctrl-C in our terminal does not reach them, and without the keys that the
+    # server must not see.
     subprocess.run(
-        [sys.executable, "-I", server_guard.__file__, str(folder), json.dumps(state), *command],
+        [sys.executable, "-I", server_guard.__file__, str(folder), json.dumps(state), str(binary), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

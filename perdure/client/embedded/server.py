@@ -19,7 +19,7 @@ from ...payloads.converter import converter_from_environment
 from ...private_files import data_folder, make_private, make_private_folder
 from ..connection import connect_locally
 from .guard import GRACE_SECONDS
-from .launch import ensure_guard, launch, running_server
+from .launch import launch, running_server
 from .state import FileLock, ServerState, has_users, is_locked
 
 VARIABLE = "PERDURE_RETENTION_DAYS"
@@ -157,7 +157,6 @@ class LocalServer:
         """Use the server no longer; it ends within about a second unless another process uses it."""
         self._state = None
         if self._use:
-            ensure_guard(self.folder)
             self._use.release()
 
     async def stop(self) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -93,10 +91,6 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-_PROCESSES = Path("/proc")
-_GUARD = "guard.py"
-"""The guard has the server's command line on its own."""
-_CODEC = "--ui-codec-endpoint"
 _used: dict[Path, FileLock] = {}
 """The servers that `use_running` has found: this process is a user of them until it ends."""
 
@@ -118,42 +112,16 @@ class ServerState(BaseModel):
 
 
 def database_of(folder: Path) -> Path:
-    """Return the server's database. A process that has it on its command line is the folder's server."""
+    """Return the server's database."""
     return folder / "temporal.db"
 
 
 def read_state(folder: Path) -> ServerState | None:
-    """Return where the server of the folder is; None when neither its file nor a process tells.
-
-    The file of a server that was killed with its guard outlives it: it counts only where no process is known better.
-    """
+    """Return what `server.json` has; None where it can't be read. The file of a server that was killed outlives it."""
     try:
-        written = ServerState.model_validate_json((folder / "server.json").read_bytes())
+        return ServerState.model_validate_json((folder / "server.json").read_bytes())
     except (OSError, ValidationError):
-        return find_process(folder)
-    return written if _is_process_of(folder, written.pid) else find_process(folder) or written
-
-
-def _is_process_of(folder: Path, pid: int) -> bool:
-    """Return whether the process is known to have the folder's database on its command line."""
-    try:
-        words = (_PROCESSES / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return False
-    return str(database_of(folder)) in words
-
-
-def find_process(folder: Path) -> ServerState | None:
-    """Process that serves the folder's database, as its command line describes it; None when there is none."""
-    database = str(database_of(folder))
-    for pid, words in _command_lines():
-        is_guard = any(_GUARD in word for word in words)
-        if database in words and "--port" in words and "--ui-port" in words and not is_guard:
-            port, ui_port = (words[words.index(option) + 1] for option in ("--port", "--ui-port"))
-            codec = words[words.index(_CODEC) + 1] if _CODEC in words else ""
-            address, ui_url = f"127.0.0.1:{port}", f"http://127.0.0.1:{ui_port}"
-            return ServerState(address=address, ui_url=ui_url, pid=pid, codec_endpoint=codec)
-    return None
+        return None
 
 
 def use_running() -> str | None:
@@ -180,25 +148,3 @@ def has_users(folder: Path) -> bool:
 def is_running(folder: Path) -> bool:
     """Return whether the folder's server runs."""
     return (folder / "server.lock").exists() and is_locked(folder / "server.lock")
-
-
-def _command_lines() -> Iterator[tuple[int, Sequence[str]]]:
-    """Process id and words of every process that this user may look at."""
-    if not (_PROCESSES / "self" / "cmdline").exists():
-        yield from _listed_by_ps()
-        return
-    for entry in _PROCESSES.glob("[0-9]*/cmdline"):
-        try:
-            words = entry.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        yield int(entry.parent.name), words
-
-
-def _listed_by_ps() -> Iterator[tuple[int, Sequence[str]]]:
-    listed = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=False).stdout
-    for line in listed.splitlines():
-        pid, _, command = line.strip().partition(" ")
-        # A path with spaces stays one word: options begin with a space and two dashes.
-        words = [word for part in command.split(" --") for word in ("--" + part).split(" ", 1)]
-        yield int(pid), words

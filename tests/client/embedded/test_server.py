@@ -28,7 +28,6 @@ from perdure.client.embedded.launch import (
 from perdure.client.embedded.server import LocalServer
 from perdure.client.embedded.state import FileLock, is_locked
 from perdure.errors import ConfigurationError
-from tests.support.command_line import Cli, clean_environment
 from tests.support.dev_server import free_port
 from tests.support.waiting import wait_for
 
@@ -136,9 +135,8 @@ async def test_what_keeps_a_command_from_a_running_server_is_named(
             await LocalServer(tmp_path).start()
 
 
-async def test_a_server_that_dies_says_why_at_once_and_keeps_the_log_before(tmp_path: Path) -> None:
+async def test_a_server_that_dies_says_why_at_once(tmp_path: Path) -> None:
     (tmp_path / "temporal.db").write_text("this is not a database")
-    (tmp_path / "server.log").write_text("what the server before it said")
     with pytest.raises(ConfigurationError) as caught:
         await LocalServer(tmp_path).start()
     text = str(caught.value)
@@ -146,7 +144,6 @@ async def test_a_server_that_dies_says_why_at_once_and_keeps_the_log_before(tmp_
     assert "within" not in text
     assert "file is not a database" in text
     assert str(tmp_path / "server.log") in text
-    assert (tmp_path / "server.log.1").read_text() == "what the server before it said"
 
 
 def test_a_crash_is_shown_by_its_first_lines(tmp_path: Path) -> None:
@@ -184,18 +181,6 @@ async def test_a_stranger_at_the_address_is_not_the_folders_server(tmp_path: Pat
         assert own.address != address
         assert await serves(tmp_path, own.address)
         assert not await serves(tmp_path / "elsewhere", own.address)
-
-
-async def test_a_state_that_names_a_stranger_is_not_believed(tmp_path: Path, server: WorkflowEnvironment) -> None:
-    """As after a guard was killed: its file is still there when the next server starts."""
-    address = server.client.service_client.config.target_host
-    async with LocalServer(tmp_path) as own:
-        (tmp_path / "server.json").write_text(f'{{"address": "{address}", "ui_url": "", "pid": {os.getpid()}}}')
-        async with LocalServer(tmp_path) as other:
-            assert other.state == own.state
-        commands = Cli(clean_environment(tmp_path))
-        listed = await commands("ls")
-        assert f"No runs on the embedded server at {own.address}" in listed.stderr
 
 
 async def _gone(folder: Path) -> bool:
