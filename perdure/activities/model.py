@@ -111,8 +111,9 @@ async def _ask(
         setattr(reply, name, (told := getattr(reply, name)) and redact(told, agent))
     reply.warnings = [redact(warning, agent) for warning in reply.warnings]
     if options.raw:
-        reply.raw = redactor(agent).value(response)
-    return _recordable(reply, provider)
+        reply.raw = response
+    # A server that somebody else owns may send back the key that it got.
+    return _recordable(redactor(agent).value(reply), provider)
 
 
 async def _call(

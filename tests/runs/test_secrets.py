@@ -65,10 +65,11 @@ async def test_a_key_is_used_and_not_recorded(
     stage: Stage, scripted: Scripted, wire: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERDURE_TEST_KEY", SECRET)
-    model = scripted([asks(call("echo", text="x" * 40_000)), [ScriptedReply(status=500), says("done")]])
+    again = f"your key is {SECRET}"  # Whoever owns the server has it, and may send it back.
+    model = scripted([asks(call("echo", text=again + "x" * 40_000)), [ScriptedReply(status=500), says(again)]])
     async with stage.worker({"echo": echo}):
         run = await stage.start(scripted_agent(model, ["echo"], wire=wire, api_key="${env:PERDURE_TEST_KEY}"))
-        await run.result()
+        assert (await run.result()).output == "your key is ${env:PERDURE_TEST_KEY}"
     assert all(SECRET in json.dumps(request.headers) for request in model.requests)
     recorded = await everything_recorded(stage.client, run.id)
     assert any(b"PERDURE_TEST_KEY" in part for part in recorded)
