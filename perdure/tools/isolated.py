@@ -8,28 +8,26 @@ import importlib.util
 import inspect
 import json
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
-
-from pydantic import BaseModel
 
 from ..errors import ConfigurationError
 from ..loading import FILE_MODULE
-from ..messages import JsonObject, Message, ToolResult
+from ..messages import JsonObject, ToolResult
 from ..redaction import get_logger
-from ..tool_calls import ToolProgress
 from ..tool_results import SizeLimits
 from .context import ToolContext, log_fields
 from .process_words import ProcessWords
-from .results import with_advice
 
-LOOK_SECONDS = 0.5
-"""Between two looks whether the run was cancelled, once the function has asked."""
+LAST_SECONDS = 0.5
+"""After its result, or its end, for what else the process has written."""
 _END_LOOK_SECONDS = 0.1
 """Between two looks whether the process is still there."""
 _CHUNK_BYTES = 2**18
@@ -38,14 +36,14 @@ MARK = "PERDURE_ISOLATED_CALL"
 PROCESS_DIED = "process_died"
 _PLAIN = (
     *("run_id", "iteration", "call_id", "idempotency_key", "attempt", "may_repeat", "tool", "last_heartbeat"),
-    "traceparent",
+    *("traceparent", "conversation"),
 )
 _MOST_PER_BYTE = 6
 """Bytes of JSON that a byte of a result may take."""
 _log = get_logger("perdure.tools")
 
 
-class FunctionAddress(BaseModel):
+class FunctionAddress(NamedTuple):
     """Where another process finds a function."""
 
     module: str
@@ -88,36 +86,20 @@ class FunctionAddress(BaseModel):
         return function
 
 
-class Job(BaseModel):
-    """One call, the first line that the process reads."""
+class Job(NamedTuple):
+    """One call, as the process reads it from stdin."""
 
     address: FunctionAddress
     path: list[str]
     """The worker's `sys.path`."""
     arguments: JsonObject
-    hidden: list[str]
+    hidden: Sequence[str]
     """The parameters that are bound to inputs."""
     context: JsonObject
     """The fields of the `ToolContext` that are plain values."""
-    conversation: list[Message]
     secret: str
     """Of the token that `ToolContext.later` gives; "" for none."""
-    text_bytes: int
-    media_bytes: int
-
-
-class ProcessMessage(BaseModel):
-    """A line that the process writes; the one with `result` or `raised` is the last."""
-
-    result: ToolResult | None = None
-    raised: str | None = None
-    """The kind of what the function raised."""
-    text: str = ""
-    traceback: str = ""
-    outcome_unknown: bool = False
-    heartbeat: list[Any] | None = None
-    progress: ToolProgress | None = None
-    asks_cancelled: bool = False
+    limits: SizeLimits
 
 
 def is_isolated(function: Callable[..., Any]) -> bool:
@@ -147,138 +129,76 @@ def isolated_call(
     address = FunctionAddress.of(function)
 
     def with_context(context: ToolContext) -> Callable[[], Any]:
-        job = Job(
-            address=address,
-            path=sys.path,
-            arguments=plain,
-            hidden=list(hidden),
-            context={name: getattr(context, name) for name in _PLAIN},
-            conversation=list(context.conversation),
-            secret=context.secret() if context.secret else "",
-            text_bytes=limits.text_bytes,
-            media_bytes=limits.media_bytes,
-        )
-        return _IsolatedCall(job, context).result
+        fields = {name: getattr(context, name) for name in _PLAIN}
+        secret = context.secret() if context.secret else ""
+        job = Job(address, sys.path, plain, hidden, fields, secret, limits)
+        return partial(_result, job, context.tool, log_fields(context.tool, context))
 
     return with_context
 
 
-class _IsolatedCall:
-    """One process. However this ends, the process and all that it has started have ended with it."""
-
-    def __init__(self, job: Job, context: ToolContext) -> None:
-        self._job = job
-        self._context = context
-        self._heard = 0
-        """How many messages have come from the process."""
-        self._mark = uuid4().hex
-        self._most = _MOST_PER_BYTE * (job.text_bytes + job.media_bytes) + 2**20
-
-    async def result(self) -> ToolResult:
-        """Return what the function gives, or how it failed. Raises OSError where no process can be started."""
-        reader, process = await self._start()
-        words = ProcessWords(f"The process of tool {self._context.tool!r}", _log)
-        logging = asyncio.create_task(self._log_words(process, words))
-        tasks = [logging]
-        saying = asyncio.create_task(self._last_message(reader, process, tasks))
-        ending = asyncio.create_task(self._await_end(process))
-        try:
-            await asyncio.wait({saying, ending}, return_when=asyncio.FIRST_COMPLETED)
-            await self._await_rest(saying)
-            said = saying.result() if saying.done() else None
-            await asyncio.wait({logging}, timeout=LOOK_SECONDS)  # For its last words.
-            if said is not None:
-                return self._result_of_words(said)
-            await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-            return self._result_of_death(process, words)
-        finally:
-            end_processes(process.pid, self._mark)
-            for task in (*tasks, saying, ending):
-                task.cancel()
-            words.end()
-
-    async def _start(self) -> tuple[asyncio.StreamReader, asyncio.subprocess.Process]:
-        loop = asyncio.get_running_loop()
-        ours, theirs = os.pipe()
-        try:
-            reader = asyncio.StreamReader(limit=self._most)
-            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0))
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "perdure.tools.isolated_process", str(theirs)),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                pass_fds=(theirs,),
-                start_new_session=True,
-                env={**os.environ, MARK: self._mark},
-            )
-        finally:
-            os.close(theirs)
-        assert process.stdin is not None
-        process.stdin.write(self._job.model_dump_json(by_alias=True).encode() + b"\n")
-        return reader, process
-
-    async def _last_message(
-        self, reader: asyncio.StreamReader, process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]
-    ) -> ProcessMessage | None:
-        while line := await self._line(reader):
-            self._heard += 1
-            said = ProcessMessage.model_validate_json(line)
-            if said.progress is not None:
-                self._context.report(said.progress)
-            elif said.heartbeat is not None:
-                self._context.heartbeat(*said.heartbeat)
-            elif said.asks_cancelled:
-                tasks.append(asyncio.create_task(self._tell_when_cancelled(process)))
-            else:
-                return said
-        return None
-
-    async def _line(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            return await reader.readline()
-        except ValueError:
-            raise ValueError(f"its process has written more than {self._most:,} bytes at once") from None
-
-    async def _tell_when_cancelled(self, process: asyncio.subprocess.Process) -> None:
-        while not self._context.cancelled:
-            await asyncio.sleep(LOOK_SECONDS)
-        assert process.stdin is not None
-        process.stdin.write(b"cancelled\n")
-
-    async def _log_words(self, process: asyncio.subprocess.Process, words: ProcessWords) -> None:
-        assert process.stdout is not None
-        while chunk := await process.stdout.read(_CHUNK_BYTES):
-            words.hear(chunk)
-            await asyncio.sleep(0)  # Others have their turn while there is always more.
-
-    async def _await_end(self, process: asyncio.subprocess.Process) -> None:
-        """Its `wait` and the ends of its pipes come only with the end of all that it has started."""
-        while process.returncode is None:
-            await asyncio.sleep(_END_LOOK_SECONDS)
-
-    async def _await_rest(self, saying: asyncio.Task[ProcessMessage | None]) -> None:
-        """Wait for what a process that is gone has still said, as long as there is more."""
-        heard = -1
-        while not saying.done() and heard != self._heard:
-            heard = self._heard
-            await asyncio.wait({saying}, timeout=LOOK_SECONDS)
-
-    def _result_of_words(self, said: ProcessMessage) -> ToolResult:
-        if said.result is not None:
-            return said.result
-        name = self._context.tool
-        extra = log_fields(name, self._context)
-        _log.error("Tool %r raised %s in its process\n%s", name, said.text, said.traceback, extra=extra)
-        text = f"Error: Tool '{name}' failed: {with_advice(said.text)}"
-        return ToolResult.failure(text, kind=said.raised or "error", outcome_unknown=said.outcome_unknown)
-
-    def _result_of_death(self, process: asyncio.subprocess.Process, words: ProcessWords) -> ToolResult:
-        code, name = process.returncode, self._context.tool
+async def _result(job: Job, tool: str, extra: JsonObject) -> ToolResult:
+    """Return what the function gives, or how it failed. However this ends, the process and all that it has started
+    have ended with it. Raises OSError where no process can be started.
+    """
+    mark, words = uuid4().hex, ProcessWords(f"The process of tool {tool!r}", _log)
+    reader, process = await _start(job, mark)
+    tasks = [asyncio.create_task(each) for each in (reader.readline(), _end_of(process), _log_words(process, words))]
+    answering, _, logging = tasks
+    try:
+        await asyncio.wait(tasks[:2], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({answering}, timeout=LAST_SECONDS)
+        await asyncio.wait({logging}, timeout=LAST_SECONDS)
+        if answering.done() and (line := answering.result()):
+            return ToolResult.model_validate_json(line)
+        await asyncio.wait(tasks[:2], timeout=LAST_SECONDS)
         last = words.last_words
-        text = f"its process {_end_text(code)} before the function did{last and f'; it wrote: {last}'}"
-        _log.error("Tool %r: %s", name, text, extra=log_fields(name, self._context))
-        return ToolResult.failure(f"Error: Tool '{name}' failed: {text}", kind=PROCESS_DIED, outcome_unknown=True)
+        text = f"its process {_end_text(process.returncode)} before the function did{last and f'; it wrote: {last}'}"
+        _log.error("Tool %r: %s", tool, text, extra=extra)
+        return ToolResult.failure(f"Error: Tool '{tool}' failed: {text}", kind=PROCESS_DIED, outcome_unknown=True)
+    finally:
+        end_processes(process.pid, mark)
+        for task in tasks:
+            task.cancel()
+        words.end()
+
+
+async def _start(job: Job, mark: str) -> tuple[asyncio.StreamReader, asyncio.subprocess.Process]:
+    ours, theirs = os.pipe()
+    try:
+        reader = asyncio.StreamReader(limit=_MOST_PER_BYTE * (job.limits.text_bytes + job.limits.media_bytes) + 2**20)
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0)
+        )
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "perdure.tools.isolated_process", str(theirs)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            pass_fds=(theirs,),
+            start_new_session=True,
+            env={**os.environ, MARK: mark},
+        )
+    finally:
+        os.close(theirs)
+    assert process.stdin is not None
+    process.stdin.write(pickle.dumps(job))
+    return reader, process
+
+
+async def _end_of(process: asyncio.subprocess.Process) -> bytes:
+    """Its `wait` and the ends of its pipes come only with the end of all that it has started."""
+    while process.returncode is None:
+        await asyncio.sleep(_END_LOOK_SECONDS)
+    return b""
+
+
+async def _log_words(process: asyncio.subprocess.Process, words: ProcessWords) -> bytes:
+    assert process.stdout is not None
+    while chunk := await process.stdout.read(_CHUNK_BYTES):
+        words.hear(chunk)
+        await asyncio.sleep(0)  # Others have their turn while there is always more.
+    return b""
 
 
 def end_processes(group: int, mark: str) -> None:

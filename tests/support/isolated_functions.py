@@ -73,11 +73,7 @@ def sign(text: str, place: str) -> str:
 
 @tool(isolated=True)
 def tell(context: ToolContext) -> list[object]:
-    """Tell how far it is, until the run is cancelled."""
-    context.progress(1, 2, "half")
-    context.heartbeat({"row": 7})
-    while not context.cancelled:
-        time.sleep(0.01)
+    """Tell which call it is."""
     return [context.call_id, context.attempt, list(context.last_heartbeat)]
 
 
