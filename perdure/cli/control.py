@@ -1,4 +1,4 @@
-"""`perdure steer` and `cancel`: send a message to runs, or end them."""
+"""`perdure steer` and `cancel`: send a message to a run, or end runs."""
 
 from __future__ import annotations
 
@@ -6,48 +6,34 @@ from typing import Annotated
 
 import typer
 
+from ..client import get_run
 from ..commands import command_line, shell_word
+from ..text import count_of
 from . import shared_options as options
 from .command import execute, use_command_class
 from .console import answer, say
 from .filters import ManyCommand
-from .many import Act, act_on_many, selection_of
+from .many import RunSelection, for_each, require_yes, selected_ids, selection_of, show_dry_run, show_report
 from .problems import Failure, UsageProblem
 from .recorded_run import open_run
-from .server_connection import ServerConnection
+from .server_connection import ServerConnection, connect_to_server
 
 
-@use_command_class(ManyCommand)
 def steer(
-    context: typer.Context,
-    id: options.RunIdOrFilters,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="What the agent is to read.", show_default=False)
-    ] = None,
-    yes: options.YesToAll = False,
+    id: options.OpenRunId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is to read.", show_default=False)],
     as_json: options.AsJson = False,
 ) -> None:
-    """Send a message to a run, or to many: steer --agent NAME TEXT.
+    """Send a message to a run.
 
     The agent reads it before its next model call.
     """
-    id, said = (None, id) if text is None else (id, text)
-    said = _require_text(said)
-    selection = selection_of(context, [id])
-    if selection.is_one:
-        execute(_steer(selection.ids[0], said, as_json))
-        return
-    act = Act("steer", "Send this to", "Sent", lambda run: run.steer(said), is_final=True)
-    execute(act_on_many(act, selection, yes=yes, as_json=as_json))
-
-
-def _require_text(text: str | None) -> str:
-    if not text:
-        raise UsageProblem("expected what the agent is to read: perdure steer ID TEXT")
-    return text
+    execute(_steer(id, text, as_json))
 
 
 async def _steer(id: str, text: str, as_json: bool) -> None:
+    if not text:
+        raise UsageProblem("expected what the agent is to read: perdure steer ID TEXT")
     async with open_run(id) as (server, handle):
         run_id = handle.id
         for_session = f'. Say it to the session: perdure chat --session {shell_word(id)} -m "…"'
@@ -74,8 +60,18 @@ def cancel(
     if selection.is_one:
         execute(_cancel(selection.ids[0], reason, as_json))
         return
-    act = Act("cancel", "Cancel", "Cancellation requested", lambda run: run.cancel(reason), is_final=True)
-    execute(act_on_many(act, selection, yes=yes, as_json=as_json))
+    execute(_cancel_many(selection, reason, yes, as_json))
+
+
+async def _cancel_many(selection: RunSelection, reason: str, yes: bool, as_json: bool) -> int:
+    async with connect_to_server() as server:
+        ids = await selected_ids(server, selection, "open")
+        if selection.dry_run:
+            return show_dry_run("cancel", ids, as_json)
+        if ids and not yes:
+            await require_yes(f"Cancel {count_of(len(ids), 'run')}?", "cancel")
+        report = await for_each(ids, lambda id: get_run(server.client, id).cancel(reason))
+        return show_report("cancel", "Cancellation requested", report, as_json)
 
 
 async def _cancel(id: str, reason: str, as_json: bool) -> None:

@@ -2,63 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
-from ..client import RunHandle
 from ..private_files import private_opener
 from . import shared_options as options
-from .command import execute, use_command_class
+from .command import execute
 from .console import answer, say, to_json
-from .filters import ManyCommand
-from .many import Act, act_on_many, selection_of
 from .problems import UsageProblem
 from .recorded_run import open_run
 
 
-@use_command_class(ManyCommand)
 def export(
-    context: typer.Context,
-    id: options.RunIdOrFilters = None,
+    id: options.RunId,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write to a file; default: stdout. Of many runs: to a folder."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="Write to a file; default: stdout."),
     ] = None,
     children: Annotated[
         bool, typer.Option("--children/--no-children", help="Those of the agents that it has called, too.")
     ] = True,
     events: Annotated[bool, typer.Option("--events/--no-events", help="What watchers were told, too.")] = True,
 ) -> None:
-    """Print everything that is recorded of a run, as JSON lines; of many, write a file each.
+    """Print everything that is recorded of a run, as JSON lines.
 
     `perdure docs export` says what they have. There are no secrets in them, but everything that was said in the run.
     """
-    selection = selection_of(context, [id])
-    if selection.is_one:
-        execute(_export(selection.ids[0], output, children, events))
-        return
-    folder = _require_folder(output)
-
-    async def write(run: RunHandle) -> None:
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-        name = quote(run.id, safe="") + ".jsonl"
-        await _write(run.export(children=children, events=events), folder / name)
-
-    execute(act_on_many(Act("export", "Export", "Exported", write, is_for="all"), selection))
-
-
-def _require_folder(output: Path | None) -> Path:
-    if output is None or output.is_file():
-        raise UsageProblem("--output: expected a folder, in which each run gets a file")
-    return output
+    execute(_export(id, output, children, events))
 
 
 async def _export(run_id: str, output: Path | None, children: bool, events: bool) -> None:

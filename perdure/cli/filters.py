@@ -47,7 +47,7 @@ def _keep(context: typer.Context, parameter: typer.CallbackParam, value: Any) ->
 
 
 @cache
-def _parameters(*, is_list: bool, without: tuple[str, ...] = ()) -> Sequence[Any]:
+def _parameters(*, is_list: bool) -> Sequence[Any]:
     """Return the typer parameters of a function with a parameter for each option."""
 
     def chosen(**values: Any) -> None: ...
@@ -55,8 +55,9 @@ def _parameters(*, is_list: bool, without: tuple[str, ...] = ()) -> Sequence[Any
     parameters = [
         Parameter(f"{_PREFIX}{name}", Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, option])
         for name, (type_, about) in {**FILTER_OPTIONS, **({} if is_list else MANY_OPTIONS)}.items()
-        for flag in [f"--{'only-' if name in without else ''}{name.replace('_', '-')}"]
-        for option in [typer.Option(flag, expose_value=False, callback=_keep, show_default=False, **about)]
+        for option in [
+            typer.Option(f"--{name.replace('_', '-')}", expose_value=False, callback=_keep, show_default=False, **about)
+        ]
         for annotation, default in [(bool, False) if type_ is bool else (type_ | None, None)]
     ]
     chosen.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -70,13 +71,11 @@ class ListCommand(PlainCommand):
     """A command that has the options which find runs."""
 
     is_list = True
-    renamed: tuple[str, ...] = ()
-    """Filters that begin with `--only-`, because the command has another option of the name."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the command's own parameters, then those that find runs."""
         *own, help = super().get_params(ctx)
-        return [*own, *_parameters(is_list=self.is_list, without=self.renamed), help]
+        return [*own, *_parameters(is_list=self.is_list), help]
 
 
 class ManyCommand(ListCommand):

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from temporalio.common import WorkflowIDReusePolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from ..agents import Agent
 from ..client import RunHandle
@@ -22,9 +17,6 @@ from ..history.chain import Chain
 from . import shared_options as options
 from .agent_file import load_agent, read_given
 from .command import execute, use_command_class
-from .console import say
-from .filters import ManyCommand
-from .many import Act, act_on_many, selection_of
 from .problems import UsageProblem
 from .recorded_run import find_run, read_recorded
 from .run import perform
@@ -33,20 +25,13 @@ from .server_connection import ServerConnection
 from .start import CodeSources, RunRequest, StartArguments, consent_to, hooks_of, load_code, memo_for, shared_queue
 from .user_code import UserCode
 
-ONCE = WorkflowIDReusePolicy.REJECT_DUPLICATE
 _OPEN = ("running", "waiting_for_approval", "held")
 
 
-class ForkCommand(ManyCommand, CommandWithRunOptions):
-    """The command for one run or for many, with the options of runs."""
-
-    renamed = ("agent", "task_queue")
-
-
-@use_command_class(ForkCommand)
+@use_command_class(CommandWithRunOptions)
 def fork(
     context: typer.Context,
-    id: options.RunIdOrFilters = None,
+    id: options.RunId,
     at: Annotated[
         int | None,
         typer.Option(
@@ -72,9 +57,6 @@ def fork(
     task_queue: Annotated[
         str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue; default: that of the run.")
     ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="With filters: fork runs that the same command has forked before, too.")
-    ] = False,
     yes: options.Yes = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -83,33 +65,10 @@ def fork(
 ) -> None:
     """Start a new run with the conversation of another one, as it stood before an iteration.
 
-    With filters, each run that they find is forked; tools are those of the workers then, and nothing is followed.
-    The same command forks no run twice, unless --again is given.
     Nothing is repeated: what the run has done until then is done, and the fork knows it. The run may be open or
     closed, and is left as it is. Tools come from where `perdure resume` takes them, or from --tools.
     """
     revised = load_agent(agent) if agent else None
-    selection = selection_of(context, [id])
-    if not selection.is_one:
-        _require_none(tools, guardrails, compactor, credentials, inputs, inputs_json, new_id, task_queue)
-        changed = chosen_fields(context)
-        key = secrets.token_hex(8) if again else _digest([at, steer, model, agent, changed])
-
-        async def start(run: RunHandle) -> None:
-            if run.id.endswith(f"-fork-{key}"):
-                say(f"{run.id} is a fork that this command has made")
-                return
-            fork_id = f"{run.id}-fork-{key}"
-            changes: dict[str, Any] = {"steer": steer, "model": model, "agent": revised, "options": changed}
-            try:
-                await run.fork(await iteration_at(run, at), id=fork_id, id_reuse_policy=ONCE, **changes)
-            except WorkflowAlreadyStartedError:
-                say(f"{run.id} is already forked, as {fork_id}: --again forks it once more")
-
-        act = Act("fork", "Fork", "Forked", start, is_for="all", is_final=True)
-        execute(act_on_many(act, selection, yes=yes, as_json=as_json))
-        return
-    id = selection.ids[0]
     request = RunRequest(
         agent_or_text=id,
         inputs=inputs or [],
@@ -125,11 +84,6 @@ def fork(
         quiet=quiet,
     )
     execute(perform(request, partial(_begin, request, at=at, steer=steer, model=model, agent=revised)))
-
-
-def _require_none(*options: object) -> None:
-    if any(options):
-        raise UsageProblem("of many runs, expected no option that is for one: code, inputs, --id, --task-queue")
 
 
 async def _begin(
@@ -170,11 +124,6 @@ async def _begin(
         # Tools find their files where the run was started.
         os.chdir(memo.folder)
     return StartArguments(fork.agent, fork.inputs, fork.messages, fork.options, code, memo, queue, fork.start)
-
-
-def _digest(values: list[Any]) -> str:
-    """Return what two commands share exactly when they change the same things."""
-    return blake2b(json.dumps(values, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
 
 
 async def iteration_at(run: RunHandle, at: int | None) -> int:

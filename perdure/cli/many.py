@@ -11,14 +11,13 @@ from typing import Any
 
 import typer
 
-from ..client import RunHandle, get_run
 from ..text import count_of, one_line
 from .completion import Filters
 from .console import answer, say
 from .filters import CHOSEN, chosen_filters, query_explained
 from .problems import DONE, FAILED, UsageProblem, explain
 from .recorded_run import find_run
-from .server_connection import ServerConnection, connect_to_server
+from .server_connection import ServerConnection
 
 AT_ONCE = 40
 """So many runs are dealt with at the same time. The server's batch operations take about 50 a second, and do not say
@@ -55,23 +54,6 @@ def selection_of(context: typer.Context, ids: Sequence[str | None]) -> RunSelect
     return RunSelection(named, filters, chosen.get("at_most"), bool(chosen.get("dry_run")))
 
 
-@dataclass(frozen=True)
-class Act:
-    """What a command does with each run."""
-
-    name: str
-    """Of the command."""
-    verb: str
-    """As in a question: `Cancel`."""
-    done: str
-    """As in a report: `Asked to end`."""
-    do: Callable[[RunHandle], Awaitable[Any]]
-    is_for: str = "open"
-    """Which runs it is for, unless a filter says: `open`, `held`, `all`."""
-    is_final: bool = False
-    """Whether it can't be undone: then it is asked first."""
-
-
 @dataclass
 class Report:
     """How it went."""
@@ -92,21 +74,6 @@ async def selected_ids(server: ServerConnection, selection: RunSelection, is_for
     if selection.at_most is not None and len(ids) > selection.at_most:
         raise UsageProblem(f"the filters find {len(ids):,} runs, expected at most {selection.at_most:,} (--at-most)")
     return ids
-
-
-async def act_on_many(act: Act, selection: RunSelection, *, yes: bool = False, as_json: bool = False) -> int:
-    """Do it with each run, say how it went, and return the exit code: 1 where it failed with any.
-
-    Raises as `selected_ids` does, and `UsageProblem` where it has to be asked first, and nobody is there.
-    """
-    async with connect_to_server() as server:
-        ids = await selected_ids(server, selection, act.is_for)
-        if selection.dry_run:
-            return show_dry_run(act.name, ids, as_json)
-        if act.is_final and ids and not yes:
-            await require_yes(f"{act.verb} {count_of(len(ids), 'run')}?", act.name)
-        report = await for_each(ids, lambda id: act.do(get_run(server.client, id)))
-        return show_report(act.name, act.done, report, as_json)
 
 
 def show_dry_run(name: str, ids: Sequence[str], as_json: bool) -> int:

@@ -30,7 +30,6 @@ def _into_environment(variable: str) -> Callable[[str | None], str | None]:
 _RUN_ID = "The run's id, as `perdure run` and `perdure ls` print it."
 RunId = Annotated[str, typer.Argument(metavar="ID", help=_RUN_ID, autocompletion=run_ids)]
 _ONE_OF_MANY = f"{_RUN_ID} Without one, the filters say which runs are meant."
-RunIdOrFilters = Annotated[str | None, typer.Argument(metavar="ID", help=_ONE_OF_MANY, autocompletion=run_ids)]
 OpenRunIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help=_ONE_OF_MANY, autocompletion=open_run_ids)]
 OpenRunId = Annotated[str, typer.Argument(metavar="ID", help=_RUN_ID, autocompletion=open_run_ids)]
 SessionId = Annotated[

@@ -10,7 +10,7 @@ import typer
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..client import RunHandle, get_run
+from ..client import RunHandle
 from ..client.connection import server_time
 from ..client.fork import fork_origin, forks_of
 from ..client.reading.survey import IterationSurvey, Survey, survey
@@ -26,7 +26,7 @@ from ..protocol.search_attributes import DIRECT, ORIGIN
 from ..text import count_of, format_usd, one_line, visible
 from . import shared_options as options
 from .ask_person import times
-from .command import execute, use_command_class
+from .command import execute
 from .console import (
     answer,
     decision_text,
@@ -35,11 +35,9 @@ from .console import (
     describe_usage,
     short_call,
 )
-from .filters import ManyCommand
 from .ls import tell_encrypted
-from .many import RunSelection, for_each, selected_ids, selection_of, show_dry_run, show_report
 from .recorded_run import open_run, waiting_shown
-from .server_connection import ServerConnection, connect_to_server
+from .server_connection import ServerConnection
 
 _MARKS = {"success": "✓", "open": "…"}
 _WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied"}
@@ -243,43 +241,17 @@ async def failure_of(chain: Chain, described: WorkflowExecutionDescription | Non
     return {"kind": failure.application_failure_info.type or "failed", "message": text}
 
 
-@use_command_class(ManyCommand)
 def show(
-    context: typer.Context,
-    id: options.RunIdOrFilters = None,
+    id: options.RunId,
     messages: Annotated[bool, typer.Option("--messages", "-m", help="What was said, too, trimmed or not.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what a run did, a line for each iteration; of many, one after the other.
+    """Show what a run did, a line for each iteration.
 
     A line has the model, its tokens and their cost, how long the model took, and each tool with its outcome, its
     attempts and the run that it has called. A run that is under way is shown as far as it is.
     """
-    selection = selection_of(context, [id])
-    if selection.is_one:
-        execute(_show(selection.ids[0], messages, as_json))
-    else:
-        execute(_show_many(selection, messages, as_json))
-
-
-async def _show_many(selection: RunSelection, messages: bool, as_json: bool) -> int:
-    shown: dict[str, dict[str, Any]] = {}
-    async with connect_to_server() as server:
-        ids = await selected_ids(server, selection)
-        if selection.dry_run:
-            return show_dry_run("show", ids, as_json)
-
-        async def read(id: str) -> None:
-            shown[id] = await summary(server, get_run(server.client, id), messages=messages)
-
-        report = await for_each(ids, read)
-    in_order = [shown[id] for id in ids if id in shown]
-    if as_json:
-        answer(in_order)
-    for each in [] if as_json else in_order:
-        for line in [*in_lines(each), ""]:
-            answer(line)
-    return show_report("show", "Shown", report, as_json=False)
+    execute(_show(id, messages, as_json))
 
 
 async def _show(run_id: str, messages: bool, as_json: bool) -> None:
