@@ -50,11 +50,14 @@ Verdict = GuardrailResult | Awaitable[GuardrailResult]
 
 @dataclass(frozen=True)
 class Guardrails:
-    """Callbacks, each plain, async or None. A plain one must take well under 100 ms; make slower ones async."""
+    """Callbacks, each plain, async or None. A plain one must take well under 100 ms; make slower ones async.
 
-    input: Callable[[list[Message]], Verdict] | None = None
-    output: Callable[[Message], Verdict] | None = None
-    tool: Callable[[str, JsonObject], Verdict] | None = None
+    One with a parameter more that is annotated with `ToolContext` is given that, with the run's deps.
+    """
+
+    input: Callable[[list[Message]], Verdict] | Callable[[list[Message], Any], Verdict] | None = None
+    output: Callable[[Message], Verdict] | Callable[[Message, Any], Verdict] | None = None
+    tool: Callable[[str, JsonObject], Verdict] | Callable[[str, JsonObject, Any], Verdict] | None = None
 
 
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]

@@ -19,6 +19,8 @@ from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..providers.structured import read_answer
 from ..text import one_line
+from ..tools.context import ToolContext
+from ..tools.decorator import check_call
 from ..tools.results import with_advice
 from ..tools.signature import is_async
 from ..tools.user_loop import ThisLoop, UserLoop
@@ -83,16 +85,21 @@ class Hooks:
         compactor: Compactor = _hook_named("compactor", name, self._compactors)
         return compactor
 
-    async def judge(self, name: str, point: GuardrailPoint, *subject: Any, run_id: str = "") -> GuardrailResult:
+    async def judge(
+        self, name: str, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None
+    ) -> GuardrailResult:
         """Guardrail's verdict; one that fails or takes longer than `JUDGE_SECONDS` denies, with that as the reason.
+
+        It is given the context if it has a parameter for one.
 
         Raises `ConfigurationError` for a name that is not registered.
         """
-        callback = getattr(_hook_named("guardrails", name, self._guardrails), point)
+        callback, context = getattr(_hook_named("guardrails", name, self._guardrails), point), context or ToolContext()
         deadline = asyncio.timeout(JUDGE_SECONDS)
         try:
             async with deadline:
-                verdict = _verdict(await self.call(callback, *subject, title=f"{point} guardrail of run {run_id}"))
+                title = f"{point} guardrail of run {context.run_id}"
+                verdict = _verdict(await self.call(callback, *subject, title=title, context=context))
                 _require_json(verdict.rewrite)
                 return verdict
         except Exception as error:
@@ -101,13 +108,20 @@ class Hooks:
                 problem = f"no verdict within {JUDGE_SECONDS:g} s"
             return GuardrailResult(allowed=False, reason=f"the {point} guardrail failed: {problem}")
 
-    async def call(self, callback: Callable[..., Any], *arguments: Any, title: str = "hook") -> Any:
+    async def call(
+        self,
+        callback: Callable[..., Any],
+        *arguments: Any,
+        title: str = "hook",
+        context: ToolContext | None = None,
+    ) -> Any:
         """Return what the callback returns, plain or async; `title` names it in a thread list and in the log.
 
         Raises what it raises; what is no `Exception`, such as SystemExit or its own cancellation, as a RuntimeError.
         """
         in_loop = is_async(callback) or not self._in_threads
-        ended = await self._loop.end_of(partial(callback, *arguments), title, is_async=in_loop)
+        call = check_call(callback, arguments, context) if context else partial(callback, *arguments)
+        ended = await self._loop.end_of(call, title, is_async=in_loop)
         return ended.result()
 
 

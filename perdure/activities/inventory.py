@@ -127,7 +127,7 @@ class Stock:
                 agent = await self.credentials.for_inventory(run)
             except (UnknownCredentialError, CredentialError) as error:
                 return Inventory(lacking=error.lack())
-        asking = Asking(agent, run.inputs, self.prompt_root, run.agents, self.toolbox.allowed)
+        asking = Asking(agent, run.inputs, self.prompt_root, run.agents, self.toolbox.allowed, run.deps)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
         if found.lacking:
             self.credentials.forget(run, agent)  # It may be what a server has refused: the next question asks anew.

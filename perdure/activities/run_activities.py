@@ -35,6 +35,8 @@ from ..providers.prices import Prices
 from ..providers.prompted.call import PromptedCall
 from ..redaction import redact, redactor
 from ..text import bounded_text
+from ..tool_calls import ToolRequest
+from ..tools.context import ToolContext, open_deps
 from ..tools.dispatch import ToolBox
 from ..tools.user_loop import UserLoop
 from .compaction import Compacting
@@ -48,7 +50,7 @@ from .model import ask_model, ask_with_credentials, end_response, price_failure,
 from .model_attempt import ModelAttempt, response_under_way
 from .notices import Notifier
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
-from .tool_activities import ToolActivities
+from .tool_activities import ToolActivities, call_context
 
 
 def mocked_model(run: KnownRun, input: ModelInput, *, is_honoured: bool) -> MockedModel:
@@ -273,9 +275,8 @@ class RunActivities:
         assert run.options.guardrails is not None
         if lacking := lacking_guardrail(self._hooks, run.options, input.point):
             raise refusal(lacking, input.offer)
-        verdict = await self._hooks.judge(
-            run.options.guardrails, input.point, *subject, run_id=current_link().workflow_id
-        )
+        asked = (input.point, *subject)
+        verdict = await self._hooks.judge(run.options.guardrails, *asked, context=_context(run, input.request))
         verdict = redactor().value(verdict)
         if input.message is not None:
             verdict = judged_output(run.agent, input.message, verdict)
@@ -351,6 +352,13 @@ def _beginning(begun: activities.Beginning | RunInput) -> Conversation:
     if begun.reference is None:
         return Conversation.recorded(begun.messages)
     return Conversation.recorded(begun.messages, version=begun.reference.version, digest=begun.reference.digest)
+
+
+def _context(run: KnownRun, request: ToolRequest | None) -> ToolContext:
+    """Return what a guardrail may know of the run, and of the call that it is asked about."""
+    if request is not None:
+        return call_context(run, request)
+    return ToolContext(run_id=current_link().workflow_id, deps=open_deps(run.deps))
 
 
 def _copies(messages: Sequence[Message]) -> list[Message]:

@@ -39,13 +39,14 @@ class Run(Protocol):
     offered: Sequence[Tool]
     mock_responses: list[str] | None
     inputs: dict[str, Any]
+    deps: Any
 
 
 def bytes_of_run(run: Run) -> int:
     """About how many bytes the run takes, resolved agent included; never raises."""
     nodes = [run.recorded_agent, *run.agents.values(), *run.offered]
     declared = sum(len(node.model_dump_json(exclude_none=True)) for node in nodes)
-    return 8 * declared + 4 * sum(map(len, run.mock_responses or ())) + 4 * len(repr(run.inputs))
+    return 8 * declared + 4 * sum(map(len, run.mock_responses or ())) + 4 * len(repr((run.inputs, run.deps)))
 
 
 Value = TypeVar("Value")
@@ -96,6 +97,8 @@ class KnownRun:
         """The id of the session that it is a turn of; "" for no turn."""
         self.recorded_agent = begun.agent
         self.inputs = begun.inputs
+        self.deps = begun.deps
+        """What the run gives its functions, as JSON."""
         self.options: RunOptions = begun.options
         self.stream_seconds = cadence_of(begun.options).stream_seconds
         """How often readers are told what the model and tools say."""

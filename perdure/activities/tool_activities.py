@@ -24,7 +24,7 @@ from ..protocol import activities
 from ..redaction import get_logger, redactor
 from ..tool_calls import ToolProgress, ToolRequest
 from ..tool_results import SHOWN_BYTES, STORED, KeptResults, SizeLimits
-from ..tools.context import ToolContext
+from ..tools.context import ToolContext, open_deps
 from ..tools.dispatch import ToolBox
 from ..tools.results import to_result
 from ..trace_ids import TraceIds, idempotency_key
@@ -261,14 +261,8 @@ class ToolActivities:
         run, request = await self._runs.current(), input.request
         assert request is not None
         self._require_tool(run, request.name, input.offer)
-        verdict = await self._toolbox.needs_approval(
-            run.agent,
-            request.name,
-            request.arguments,
-            run.inputs,
-            _call_context(current_link(), request, activity.info().attempt),
-            timeout=activities.JUDGE_SECONDS,
-        )
+        call = (request.name, request.arguments, run.inputs, call_context(run, request))
+        verdict = await self._toolbox.needs_approval(run.agent, *call, timeout=activities.JUDGE_SECONDS)
         return redactor().value(verdict)
 
     @activity.defn(name=activities.RECONCILE)
@@ -278,7 +272,7 @@ class ToolActivities:
             async with heartbeats():
                 run, request, most = await self._runs.current(), input.request, result_limits(input.request)
                 self._require_tool(run, request.name, input.offer)
-                context = _call_context(current_link(), request, activity.info().attempt, input.idempotency_key)
+                context = call_context(run, request, key=input.idempotency_key)
                 found = await self._toolbox.reconcile(
                     run.agent,
                     request.name,
@@ -368,8 +362,8 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
     request, info = input.request, activity.info()
     link = link_of(info)
     ids = TraceIds.of(info.namespace, link.workflow_id, run.first_run_id, run.caller)
-    return _call_context(
-        link,
+    return call_context(
+        run,
         request,
         input.earlier + attempt,
         retries_left=input.retries_left,
@@ -385,14 +379,18 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
     )
 
 
-def _call_context(link: LinkKey, request: ToolRequest, attempt: int, key: str = "", **more: Any) -> ToolContext:
+def call_context(
+    run: KnownRun, request: ToolRequest, attempt: int | None = None, key: str = "", **more: Any
+) -> ToolContext:
     """Return what is known of the call, whoever asks, and what `more` the tool may know; `key` is another call's."""
+    link = current_link()
     return ToolContext(
         idempotency_key=key or idempotency_key(link.run_id, request.iteration, request.index),
         run_id=link.workflow_id,
         iteration=request.iteration,
         call_id=request.call_id,
-        attempt=attempt,
+        attempt=activity.info().attempt if attempt is None else attempt,
+        deps=open_deps(run.deps),
         may_repeat=request.may_repeat,
         **more,
     )

@@ -27,6 +27,7 @@ from .surroundings import declarations_by, further_checks
 from .user_code import load_named
 
 if TYPE_CHECKING:  # Only --scripted needs what tests need.
+    from ..client.starting import StartOptions
     from ..testing import Script, ScriptedModel
 
 
@@ -169,6 +170,17 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> d
             f"the agent {agent.name!r} needs {', '.join(missing)}. Type: " + " ".join(f"--input {n}=…" for n in missing)
         )
     return inputs
+
+
+def read_deps(given: str | None) -> StartOptions:
+    """Return the deps of the option `--deps`, if it was given. Raises `UsageProblem`."""
+    if given is None:
+        return {}
+    shown = f"--deps {given!r:.80}"
+    try:
+        return {"deps": _json(_read(shown, Path(given[1:])) if given.startswith("@") else given)}
+    except ValueError as error:
+        raise UsageProblem(f"{shown}: expected JSON, or @FILE with it: {error}") from error
 
 
 def read_given(agent: Agent | None, pairs: Sequence[str], json_file: Path | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ..model_choice import model_choice
 from ..options import RunOptions
 from ..settings.agent_file import with_on_failure
 from . import shared_options as options
-from .agent_file import scripted_agent
+from .agent_file import read_deps, scripted_agent
 from .command import execute, use_command_class
 from .console import answer, say
 from .follow import follow_to_the_end
@@ -46,6 +46,7 @@ def run(
     ],
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
+    deps: options.Deps = None,
     continued: Annotated[
         str | None,
         typer.Option("--continue", metavar="ID", help="Go on where this run ended, with what is said next."),
@@ -97,7 +98,7 @@ def run(
         fields=chosen_fields(context),
         id=id,
         task_queue=task_queue,
-        served=served_as(tenant, tenant_weight, priority),
+        served={**served_as(tenant, tenant_weight, priority), **read_deps(deps)},
         detach=detach,
         as_json=as_json,
         quiet=quiet,

@@ -22,7 +22,7 @@ from ..client.schedules import (
 )
 from ..commands import command_line, shell_word
 from . import shared_options as options
-from .agent_file import load_checked, read_inputs
+from .agent_file import load_checked, read_deps, read_inputs
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
@@ -64,6 +64,7 @@ def create(
     ] = False,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
+    deps: options.Deps = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="On whose behalf the runs are.")] = None,
     as_json: options.AsJson = False,
@@ -79,7 +80,7 @@ def create(
     agent = load_checked(agent_file, elsewhere=True)
     given = read_inputs(agent, inputs or [], inputs_json)
     when = {"cron": cron or (), "every": _interval(every), "timezone": timezone, "overlap": overlap, "paused": paused}
-    more = {"replace": replace, "task_queue": task_queue, "options": chosen, "tenant": tenant}
+    more = {"replace": replace, "task_queue": task_queue, "options": chosen, "tenant": tenant, **read_deps(deps)}
     execute(_create(name, agent, given, {**when, **more}, as_json))
 
 

@@ -138,6 +138,12 @@ Inputs = Annotated[
 InputsJson = Annotated[
     Path | None, typer.Option("--inputs-json", metavar="FILE", help="A file with a JSON object of inputs by name.")
 ]
+Deps = Annotated[
+    str | None,
+    typer.Option(
+        "--deps", metavar="JSON", help="What tools and other functions get as deps; @FILE reads it, @- stdin."
+    ),
+]
 PromptRoot = Annotated[
     Path | None, typer.Option("--prompt-root", metavar="DIR", help="The folder of the agents that are used as tools.")
 ]

@@ -158,6 +158,7 @@ async def begin_after(server: ServerConnection, handle: RunHandle, request: RunR
         code=code,
         memo=memo,
         task_queue=shared_queue(recorded.description.task_queue, handle.id),
+        more={"deps": recorded.input.deps},
     )
 
 

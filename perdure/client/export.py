@@ -164,6 +164,7 @@ class _Export:
             "agents": {path: as_json(agent) for path, agent in input.agents.items()},
             "options": as_json(input.options),
             "inputs": input.inputs,
+            "deps": input.deps,
             "messages": [as_json(message) for message in link.initial_conversation.messages],
             "tools": [as_json(spec) for spec in (inventory.tools if inventory else [])],
             "offered": [as_json(tool) for tool in (inventory.offered if inventory else [])],

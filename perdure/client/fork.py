@@ -189,7 +189,7 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
         messages=messages[beginning.ends[-1] :] if beginning else messages,
         options=RecordedOptions.model_validate({**dict(input.options), **(changes.options or {})}),
         task_queue=described.task_queue,
-        start={**await _start(chain, described, at), "beginning": beginning},
+        start={**await _start(chain, described, at), "beginning": beginning, "deps": input.deps},
     )
 
 

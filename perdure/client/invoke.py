@@ -154,7 +154,8 @@ async def invoke_agent_async(
     prices: PriceSource | None = None,
     credentials: CredentialSource | None = None,
     tracer_provider: TracerProvider | None = None,
-    resources: Mapping[type, Callable[[], Any]] | None = None,
+    resources: Mapping[type, Callable[..., Any]] | None = None,
+    deps: Any = None,
     tool_kinds: Mapping[str, ToolKind] | None = None,
     approve: Approve | None = None,
     answer: Answer | None = None,
@@ -184,8 +185,8 @@ async def invoke_agent_async(
     conversation to start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the
     run's id. `prices` say what models cost, `credentials` have the secrets that the agent names (see `create_worker`).
     `tracer_provider` gets the run's spans; without one, the provider that the program has set, or the collector that
-    OpenTelemetry's variables name. `resources` are what tools share, and `tool_kinds` further kinds of tools (see
-    `PerdurePlugin`).
+    OpenTelemetry's variables name. `deps` are what the run gives its functions (`ToolContext.deps`), `resources`
+    what tools share, and `tool_kinds` further kinds of tools (see `PerdurePlugin`).
     `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` stand in the place of what the agent's file says.
     `more` are further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
 
@@ -247,6 +248,7 @@ async def invoke_agent_async(
                 options=options,
                 messages=messages,
                 output_type=output_type,
+                deps=deps,
             )
             async with run_elsewhere(worker, relay.to(run)), persons.attend():
                 if show is not None:

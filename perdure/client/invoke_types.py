@@ -84,7 +84,8 @@ class InvokeOptions(MoreOptions, total=False):
     prices: PriceSource | None
     credentials: CredentialSource | None
     tracer_provider: TracerProvider | None
-    resources: Mapping[type, Callable[[], Any]] | None
+    resources: Mapping[type, Callable[..., Any]] | None
+    deps: Any
     tool_kinds: Mapping[str, ToolKind] | None
     approve: Approve | None
     answer: Answer | None

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from pydantic_core import to_jsonable_python
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 from temporalio import workflow
 
 from ..agents import Agent
 from ..argument_types import require
 from ..declared_tools import Property
-from ..errors import RenderError
+from ..errors import ConfigurationError, RenderError
 from ..loop.state import LOOP_VERSION
 from ..messages import Message
 from ..model_choice import AS_WRITTEN, ModelChoice, with_other_model
@@ -24,11 +26,11 @@ from ..prompty.portable import portable
 from ..prompty.prepare import prepare
 from ..prompty.rich_values import MEDIA, media_parts, thread_messages, with_media_read
 from ..protocol.run import RunInput
-from ..redaction import redactor
+from ..redaction import Redactor, redactor
 from ..schema import LENIENT, object_schema
 from ..settings.agent_file import options_for
 from ..settings.delegates import as_started
-from ..text import did_you_mean, valid_json
+from ..text import did_you_mean, one_line, valid_json
 from ..tools.binding import bound_inputs
 from ..tools.files import record_tools
 
@@ -39,6 +41,7 @@ def run_input(
     *,
     options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
+    deps: Any = None,
 ) -> dict[str, Any]:
     """Argument of the workflow `perdure.AgentRun`, as JSON: for a child workflow, a schedule or another SDK.
 
@@ -47,7 +50,9 @@ def run_input(
     the workers (`prompt_root`). Raises what `load`, `options_for` and `prepare` raise, and `ConfigurationError` for a
     literal secret in an agent.
     """
-    argument: dict[str, Any] = json.loads(new_run(agent, inputs, options, messages).model_dump_json(by_alias=True))
+    argument: dict[str, Any] = json.loads(
+        new_run(agent, inputs, options, messages, deps).model_dump_json(by_alias=True)
+    )
     return argument
 
 
@@ -56,6 +61,7 @@ def new_run(
     inputs: Mapping[str, Any] | str | None,
     options: RunOptions | Mapping[str, Any] | None,
     messages: Sequence[Message | Mapping[str, Any]] | None,
+    deps: Any = None,
 ) -> RunInput:
     """Return the same as a model. Raises like `run_input`."""
     require(agent=agent, inputs=inputs, messages=messages)
@@ -73,9 +79,34 @@ def new_run(
         agents=agents,
         messages=known.value(first),
         inputs=known.value(bound_inputs(loaded, given)),
+        deps=recorded_deps(deps, known),
         options=chosen,
         loop_version=LOOP_VERSION,
     )
+
+
+def recorded_deps(deps: Any, known: Redactor) -> Any:
+    """Return the deps of a run as JSON.
+
+    Raises ConfigurationError for what JSON can't give back as it was, and for a secret among it.
+    """
+    if deps is None:
+        return None
+    try:
+        written = TypeAdapter(type(deps)).dump_json(deps, by_alias=True, round_trip=True)
+        fault = "" if TypeAdapter(type(deps)).validate_json(written) == deps else "JSON gives back another value"
+    except (PydanticUserError, PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+        written, fault = b"null", one_line(str(error), 300)
+    value = json.loads(written)
+    if not fault and known.value(value) != value:
+        fault = "it has a secret, which every run would record"
+    if fault:
+        raise ConfigurationError(
+            f"deps of the type {type(deps).__name__} can't be recorded with the run: {fault}. Expected JSON, a "
+            "pydantic model or a dataclass. Clients, connections and secrets belong to the worker, which may make "
+            "them of deps: create_worker(resources={Client: lambda deps: Client(deps.tenant)})"
+        )
+    return value
 
 
 def require_kinds(agent: Agent, inputs: Mapping[str, Any]) -> None:

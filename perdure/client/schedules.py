@@ -188,7 +188,7 @@ async def create_schedule(
     start["origin"] = f"schedule:{name}"
     loaded = loaded_agent(agent)
     chosen = with_on_failure(loaded, options_of(options) or RunOptions(), "hold")
-    input = new_run(loaded, inputs, chosen, messages)
+    input = new_run(loaded, inputs, chosen, messages, start.get("deps"))
     request = await start_request(client, input, start, task_queue=task_queue, id=name, output_type=output_type)
     handle = client.get_schedule_handle(name)
 

@@ -69,6 +69,8 @@ class StartOptions(TypedDict, total=False):
     """What to do while a run of that id is under way; by default the start fails."""
     beginning: CarriedConversation | None
     """Where the run finds the beginning of its conversation; for forks."""
+    deps: Any
+    """What the run gives its functions as `ToolContext.deps`: JSON, a pydantic model or a dataclass. It is recorded."""
     voucher: Voucher | None
     """Vouches for who asks for the run. For a gateway's use."""
     origin: str | None
@@ -163,7 +165,7 @@ async def start_workflow(
     output_type: type | None = None,
 ) -> Started:
     """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's converter."""
-    input = new_run(agent, inputs, options, messages)
+    input = new_run(agent, inputs, options, messages, start.get("deps"))
     input.traceparent = current_traceparent()
     if beginning := start.get("beginning"):
         input.beginning = beginning

@@ -75,6 +75,7 @@ class Beginning(Exchanged):
 
     agent: Agent
     inputs: JsonObject
+    deps: Any = None
     options: RecordedOptions
     messages: list[Message]
     """The conversation, as far as the run's input holds it."""

@@ -218,6 +218,8 @@ class RunInput(Exchanged):
     """The conversation that the link starts with; empty if it is loaded (`Carried.conversation`)."""
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
+    deps: Any = Field(default=None, exclude_if=lambda deps: deps is None)
+    """What the run gives its functions (`ToolContext.deps`), as JSON."""
     options: RecordedOptions = RecordedOptions()
     loop_version: int = 1
     """The `LOOP_VERSION` that the link goes by: that of who has started the run, or of the worker that has continued
@@ -244,7 +246,7 @@ class RunInput(Exchanged):
     @property
     def content(self) -> str:
         """Return what is signed of it: what the run does for those who have asked for it."""
-        asked = {"agent", "agents", "messages", "inputs"}
+        asked = {"agent", "agents", "messages", "inputs", "deps"}
         return content_of("start", self.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=asked))
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from hashlib import blake2b
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -30,6 +30,8 @@ class SessionSetup(Exchanged):
     """The conversation before anybody has said anything: the agent's instructions."""
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
+    deps: Any = Field(default=None, exclude_if=lambda deps: deps is None)
+    """As in `RunInput`, for each run."""
     options: RecordedOptions = RecordedOptions()
 
     @property

@@ -137,6 +137,7 @@ class AgainstRecord(InProcessRun):
             options=RunOptions.model_validate({**_option_values(recording.options), **chosen}),
             inputs={**recording.inputs, **(inputs or {})},
             tools=tools or {},
+            deps=recording.deps,
             **{"approve": self._as_recorded, "answer": self._as_recorded, **more},
         )
         assert isinstance(self.effects, RecordEffects)

@@ -30,7 +30,7 @@ from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..tool_calls import Approval, Asked, ToolProgress, ToolRequest, ToolSpec, misfit
 from ..tool_results import CallPlace, SizeLimits, choose
-from ..tools.context import ToolContext
+from ..tools.context import ToolContext, open_deps
 from ..tools.dispatch import ToolBox
 from ..tools.handlers import collect_tools
 from ..tools.signature import is_async
@@ -127,6 +127,8 @@ class DirectEffects(Effects):
     toolbox: ToolBox
     inputs: Mapping[str, Any]
     options: RunOptions
+    deps: Any = None
+    """What the run gives its functions, as JSON."""
     guardrails: Guardrails | None = None
     compactor: Compactor | None = None
     approve_call: ApproveFunction | None = None
@@ -253,11 +255,8 @@ class DirectEffects(Effects):
             request.name,
             request.arguments,
             self.inputs,
-            ToolContext(
-                iteration=request.iteration,
-                call_id=request.call_id,
-                idempotency_key=self.idempotency_key(request),
-                may_repeat=request.may_repeat,
+            self._context(
+                request,
                 conversation=request.context,
                 answered=request.answered,
                 report=self._report,
@@ -272,6 +271,16 @@ class DirectEffects(Effects):
             return self.results.add(request, await self.waits.until(execution, grace=self.options.cancel_grace))
         except Cancelled:
             return ToolResult.cancellation(outcome_unknown=True)
+
+    def _context(self, request: ToolRequest, key: str = "", **more: Any) -> ToolContext:
+        return ToolContext(
+            iteration=request.iteration,
+            call_id=request.call_id,
+            idempotency_key=key or self.idempotency_key(request),
+            may_repeat=request.may_repeat,
+            deps=open_deps(self.deps),
+            **more,
+        )
 
     def _report(self, progress: ToolProgress) -> None:
         self._deliver("tool_progress", progress_data(progress))
@@ -290,11 +299,13 @@ class DirectEffects(Effects):
         return judged_output(self.agent, message, await self._judge("output", message))
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
-        return await self._judge("tool", request.name, request.arguments)
+        context = self._context(request)
+        return await self._judge("tool", request.name, request.arguments, context=context)
 
-    async def _judge(self, point: GuardrailPoint, *subject: Any) -> GuardrailResult:
+    async def _judge(self, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None) -> GuardrailResult:
         # Copies, as on a worker: what a guardrail does to them changes nothing.
-        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(subject)))
+        context = context or ToolContext(deps=open_deps(self.deps))
+        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(subject), context=context))
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         dropped = deepcopy(conversation.messages[head : head + drop])
@@ -303,27 +314,17 @@ class DirectEffects(Effects):
         return summary_of(await self._unless_cancelled(self._hooks.call(self.compactor, dropped)))
 
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:
-        context = ToolContext(iteration=request.iteration, call_id=request.call_id)
-        return await self._unless_cancelled(
-            self.toolbox.needs_approval(
-                self.agent, request.name, deepcopy(request.arguments), self.inputs, context, timeout=JUDGE_SECONDS
-            )
-        )
+        call = (request.name, deepcopy(request.arguments), self.inputs, self._context(request))
+        asked = self.toolbox.needs_approval(self.agent, *call, timeout=JUDGE_SECONDS)
+        return await self._unless_cancelled(asked)
 
     def idempotency_key(self, request: ToolRequest) -> str:
         return f"{request.iteration}/{request.index}"
 
     async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
-        return await self._unless_cancelled(
-            self.toolbox.reconcile(
-                self.agent,
-                request.name,
-                deepcopy(request.arguments),
-                self.inputs,
-                ToolContext(iteration=request.iteration, call_id=request.call_id, idempotency_key=earlier.key),
-                timeout=self.specs[request.name].timeout or self.options.tool_timeout,
-            )
-        )
+        call = (request.name, deepcopy(request.arguments), self.inputs, self._context(request, earlier.key))
+        timeout = self.specs[request.name].timeout or self.options.tool_timeout
+        return await self._unless_cancelled(self.toolbox.reconcile(self.agent, *call, timeout=timeout))
 
     def misfits(self, request: ToolRequest) -> list[str]:
         tool = self.agent.tool(request.name)

@@ -14,7 +14,7 @@ from ..agents import Agent, loaded_from, others_of, with_others
 from ..argument_types import require, require_tools
 from ..client.callers import wait_for_result
 from ..client.output_type import typed_output, with_output_type
-from ..client.run_input import loaded_agent
+from ..client.run_input import loaded_agent, recorded_deps
 from ..conversation import Conversation
 from ..errors import LoadError, RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData, StatusData
@@ -30,6 +30,7 @@ from ..prompty.rich_values import with_media_read
 from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.outcome import RunResult
 from ..providers.prices import PriceSource
+from ..redaction import redactor
 from ..settings.agent_file import options_for
 from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
@@ -49,10 +50,10 @@ class InProcessRun(Generic[T]):
     """One run of an agent in this process.
 
     `agent` may be the path of a `.prompty` file; its `${env:…}` references need no values. The conversation starts
-    from `messages`, or else from the agent's prompt with `inputs`. `model` takes the provider's place: a list of
-    replies, in order, or a function of the agent and the conversation. `approve` decides on the tool calls that need
-    an approval, and `answer` answers the questions of `ask_user`; without them, they are denied. `on_event(type,
-    data)`, plain or async, gets every event in order.
+    from `messages`, or else from the agent's prompt with `inputs`; `deps` are as for `start_run`. `model` takes the
+    provider's place: a list of replies, in order, or a function of the agent and the conversation. `approve` decides on
+    the tool calls that need an approval, and `answer` answers the questions of `ask_user`; without them, they are
+    denied. `on_event(type, data)`, plain or async, gets every event in order.
 
     With `prices` (see `create_worker`), each reply costs what its tokens do, unless it has a cost of its own.
 
@@ -76,7 +77,8 @@ class InProcessRun(Generic[T]):
         inputs: Mapping[str, Any] | str | None = None,
         tools: Tools = (),
         tool_kinds: Mapping[str, ToolKind] | None = None,
-        resources: Mapping[type, Callable[[], Any]] | None = None,
+        resources: Mapping[type, Callable[..., Any]] | None = None,
+        deps: Any = None,
         options: RunOptions | Mapping[str, Any] | None = None,
         guardrails: Guardrails | None = None,
         compactor: Compactor | None = None,
@@ -116,11 +118,12 @@ class InProcessRun(Generic[T]):
             on_event=on_event,
             on_checkpoint=on_checkpoint,
             call_agent=self._call_agent,
+            deps=recorded_deps(deps, redactor(loaded)),
         )
         self._depth = 0
         self._state = LoopState()
         self._threads = threads
-        self._tools, self._tool_kinds = tools, tool_kinds
+        self._tools, self._tool_kinds, self._resources = tools, tool_kinds, resources
         self._called: set[InProcessRun] = set()
 
     def steer(self, text: str) -> None:
@@ -160,7 +163,9 @@ class InProcessRun(Generic[T]):
 
     async def _offered_tools(self) -> dict[str, ToolSpec]:
         inventory = await self.effects.toolbox.inventory(
-            Asking(self.effects.agent, self.effects.inputs, agents=others_of(self.effects.agent))
+            Asking(
+                self.effects.agent, self.effects.inputs, agents=others_of(self.effects.agent), deps=self.effects.deps
+            )
         )
         for text in [*inventory.problems, *map(str, inventory.unknown), *inventory.changed]:
             self.effects.emit("failed", 0, FailedData(kind=CONFIGURATION_ERROR, message=text))
@@ -236,6 +241,8 @@ class InProcessRun(Generic[T]):
             inputs=prepared.inputs,
             tools=self._tools,
             tool_kinds=self._tool_kinds,
+            resources=self._resources,
+            deps=effects.deps,
             options=options,
             guardrails=effects.guardrails,
             compactor=effects.compactor,

@@ -116,6 +116,7 @@ class RecordedRun:
                     self.recording.inputs,
                     messages=self.recording.messages,
                     task_queue=queue,
+                    deps=self.recording.deps,
                     options=self.recording.options.model_copy(update={**_NOT_HERE, **self._protocol()}),
                 )
                 return await run.result()

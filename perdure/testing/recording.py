@@ -61,6 +61,7 @@ class Recording:
     """The conversation that the run began with."""
     tools: list[ToolSpec] = field(default_factory=list)
     offered: list[Tool] = field(default_factory=list)
+    deps: Any = None
     replies: list[RecordedReply] = field(default_factory=list)
     calls: list[RecordedCall] = field(default_factory=list)
     steering: dict[int, list[str]] = field(default_factory=dict)
@@ -138,6 +139,7 @@ def _new_recording(line: Mapping[str, Any]) -> Recording:
         agent=Agent.model_validate(line["agent"]),
         options=RecordedOptions.model_validate(line["options"]),
         inputs=line["inputs"],
+        deps=line.get("deps"),
         messages=[Message.model_validate(message) for message in line["messages"]],
         tools=[ToolSpec.model_validate(spec) for spec in line["tools"]],
         offered=_TOOLS.validate_python(line["offered"]),

@@ -63,7 +63,7 @@ def call_of(
     def with_context(context: ToolContext) -> Callable[[], Any]:
         given: dict[str, Any] = {name: context.resource(kind) for name, kind in shared.items()}
         if signature.context_name:
-            given[signature.context_name] = context
+            given[signature.context_name] = signature.context_of(context)
         return call_by_name(function, {**named, **given}, *first)
 
     needs = resources.types if signature.context_name else tuple(shared.values())

@@ -6,7 +6,9 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, cast
+
+from typing_extensions import TypeVar
 
 from ..later import Later
 from ..messages import Answered, Message
@@ -17,6 +19,7 @@ from ..tool_calls import ToolProgress
 from ..tool_results import KeptResults
 
 T = TypeVar("T")
+D = TypeVar("D", default=Any)
 
 MAX_PROGRESS_BYTES = 1000
 """For the text of one report of progress."""
@@ -41,9 +44,29 @@ async def _not_handed_on() -> bool:
     return False
 
 
+class OpenDeps(dict[str, Any]):
+    """A run's deps where no type says more: an object of JSON whose members are attributes, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the run's deps have no {name!r}: they have {', '.join(self) or 'nothing'}") from None
+
+
+def open_deps(value: Any) -> Any:
+    """Return a copy of a JSON value, with `OpenDeps` in the place of objects."""
+    if isinstance(value, dict):
+        return OpenDeps({name: open_deps(member) for name, member in value.items()})
+    return [open_deps(item) for item in value] if isinstance(value, list) else value
+
+
 @dataclass(frozen=True)
-class ToolContext:
-    """Passed to a tool function that has a parameter annotated with this class. The model never sees that parameter."""
+class ToolContext(Generic[D]):
+    """Passed to a tool function that has a parameter annotated with this class. The model never sees that parameter.
+
+    Annotated with `ToolContext[Deps]`, it has the run's deps as a value of that type.
+    """
 
     run_id: str = ""
     iteration: int = 0
@@ -56,6 +79,8 @@ class ToolContext:
     """Whether an earlier call of the same tool with the same arguments, in this run or in one that it goes on from, has
     an unknown outcome: it may have taken effect.
     """
+    deps: D = cast(Any, None)
+    """What the run was started with for its functions (`start_run(deps=…)`), as the type that the annotation names."""
     retries_left: int = 0
     """How often the call is executed again, should it fail (`retries`)."""
     tool: str = ""

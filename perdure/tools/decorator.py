@@ -82,9 +82,10 @@ def read_deciders(name: str, deciders: ApprovalPolicy | Mapping[str, Any] | None
 
 
 def check_call(check: Check, arguments: Sequence[Any], context: ToolContext) -> Callable[[], Any]:
-    """Return the call of a function of the tool's own."""
-    name = signature_of(check).context_name
-    return call_by_name(check, {name: context} if name else {}, *arguments)
+    """Return the call of a function of the user's, with the context if it takes one. Raises `UnfitDepsError`."""
+    signature = signature_of(check)
+    name = signature.context_name
+    return call_by_name(check, {name: signature.context_of(context)} if name else {}, *arguments)
 
 
 def verdict_of(value: Any) -> GuardrailResult:

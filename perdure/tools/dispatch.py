@@ -251,7 +251,8 @@ class ToolBox:
         try:
             title = f"{what} check of tool {name}"
             async with deadline:
-                opened = await self._resources.values(self._resources.types if signature_of(check).context_name else ())
+                types = self._resources.types if signature_of(check).context_name else ()
+                opened = await self._resources.values(types, context.deps)
                 with execution_context(context, tool=name, resources=opened) as given:
                     call = check_call(check, arguments, given)
                     ended = await self._loop.end_of(call, title, is_async=is_async(check))
@@ -318,7 +319,7 @@ class ToolBox:
         """Return how the call ends: with a ToolResult, or with what the tool raised."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
         try:
-            opened = await self._resources.values(call.needs) if call.needs else None
+            opened = await self._resources.values(call.needs, context.deps) if call.needs else None
         except asyncio.CancelledError:
             text = "it never started: a resource that it needs was not open yet"
             raise asyncio.CancelledError(Unheard(text, is_blocker=False, has_begun=False)) from None

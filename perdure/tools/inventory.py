@@ -22,6 +22,7 @@ from .handlers import Handler, Handlers
 from .kind import Asking, Offering, ToolOfferError, ToolUnavailable
 from .resources import Resources
 from .results import describe
+from .signature import UnfitDepsError, signature_of
 from .signature_change import recorded_signature
 from .user_loop import UserLoop
 
@@ -165,7 +166,7 @@ async def take_inventory(
     taken = {handler.tool.name for handler in entries if not handler.kind}
     for handler in entries:
         if handler.kind is None:
-            _take_function(handler, found, resources)
+            _take_function(handler, found, resources, asking.deps)
         else:
             offered = next(offers)
             _compare_with_lock(handler.tool, offered, found)
@@ -211,7 +212,7 @@ async def _offer(
     return sorted(offerings, key=lambda offering: offering.name) if kind.asks_others else offerings
 
 
-def _take_function(handler: Handler, found: ToolInventory, resources: Resources) -> None:
+def _take_function(handler: Handler, found: ToolInventory, resources: Resources, deps: object) -> None:
     tool, function = handler.tool, handler.function
     assert function is not None
     declared = getattr(function, "__tool_spec__", None) if handler.is_by_name else None
@@ -223,6 +224,10 @@ def _take_function(handler: Handler, found: ToolInventory, resources: Resources)
             found.offered.append(full)
         if text := contradiction(tool, function, without=shared):
             found.problems.append(text)
+        try:
+            signature_of(function).deps.of_json(deps)
+        except UnfitDepsError as error:
+            found.problems.append(f"tool {tool.name!r}: {error}")
     if note := _note(handler):
         found.notes.append(note)
     found.tools.append(with_policy(spec, tool.perdure, is_function=handler.is_by_name))

@@ -36,7 +36,7 @@ MARK = "PERDURE_ISOLATED_CALL"
 PROCESS_DIED = "process_died"
 _PLAIN = (
     *("run_id", "iteration", "call_id", "idempotency_key", "attempt", "may_repeat", "tool", "last_heartbeat"),
-    *("traceparent", "conversation"),
+    *("traceparent", "conversation", "deps"),
 )
 _MOST_PER_BYTE = 6
 """Bytes of JSON that a byte of a result may take."""

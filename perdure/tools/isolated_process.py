@@ -54,7 +54,7 @@ def _result(job: Job) -> ToolResult:
     given: dict[str, Any] = signature.fit(job.arguments, hidden=job.hidden)
     if signature.context_name:
         secret = (lambda: job.secret) if job.secret else None
-        given[signature.context_name] = ToolContext(**job.context, secret=secret)
+        given[signature.context_name] = signature.context_of(ToolContext(**job.context, secret=secret))
     return to_result(call_by_name(function, given)(), job.limits)
 
 

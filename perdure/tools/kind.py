@@ -63,6 +63,8 @@ class Asking:
     """The agents of other files that were recorded when the run was started, by path."""
     limits: WorkerLimits = OPEN
     """What agents may use of this worker. What the declaration itself says is checked already."""
+    deps: Any = None
+    """What the run gives its functions (`ToolContext.deps`), as JSON."""
 
 
 @dataclass(frozen=True)

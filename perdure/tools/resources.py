@@ -1,4 +1,7 @@
-"""What a worker's tools share, such as a database: opened when the first of them needs it, closed with the worker."""
+"""What a worker's tools share, such as a database: opened when the first of them needs it, closed with the worker.
+
+What is made of a run's deps is for runs with equal deps alone, and is closed when no call has needed it for a while.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,27 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import json
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from ..errors import ConfigurationError
 from ..redaction import get_logger
 from .results import describe
-from .signature import signature_of
+from .signature import MISSING, FunctionParameter, signature_of
 from .user_loop import UserLoop
 
-Factory = Callable[[], Any]
-"""Makes a resource: a plain or async function that returns it, or one that yields it and then closes it."""
+Factory = Callable[..., Any]
+"""Makes a resource: a plain or async function that returns it, or one that yields it and then closes it.
+
+One with a parameter is given the run's deps, as the type that the parameter is annotated with.
+"""
+IDLE_SECONDS = 60.0
+"""What is made of deps is closed when no call has needed it for so long, or for up to twice as long."""
+Key = tuple[type, str]
+"""The type of a resource and, of one that is made of deps, these as JSON."""
 _log = get_logger("perdure.tools")
 
 
@@ -31,15 +43,18 @@ class Resources:
     Raises ConfigurationError for a key that is no class, and for a factory that can't be called.
     """
 
-    def __init__(self, factories: Mapping[type, Factory] | None, loop: UserLoop) -> None:
+    def __init__(
+        self, factories: Mapping[type, Factory] | None, loop: UserLoop, *, idle_seconds: float = IDLE_SECONDS
+    ) -> None:
         self._factories = dict(factories or {})
         self._loop = loop
-        self._kept: dict[type, _Kept] = {}
+        self._idle_seconds = idle_seconds
+        self._kept: dict[Key, _Kept] = {}
         for kind, factory in self._factories.items():
             if not isinstance(kind, type) or not callable(factory):
                 raise ConfigurationError(
-                    f"resources[{kind!r}] is {factory!r}: expected a class, and a function without parameters that "
-                    "makes an object of it"
+                    f"resources[{kind!r}] is {factory!r}: expected a class, and a function that makes an object of it, "
+                    "without parameters or with one, which is given the run's deps"
                 )
 
     @property
@@ -50,7 +65,7 @@ class Resources:
     @property
     def open_ones(self) -> list[str]:
         """Names of those that were opened."""
-        return [kind.__name__ for kind in self._kept]
+        return [kind.__name__ for kind, _ in self._kept]
 
     def parameters(self, function: Callable[..., Any]) -> dict[str, type]:
         """Parameters of a tool function that take a resource, with their types; the model never sees them."""
@@ -63,14 +78,17 @@ class Resources:
             if isinstance(annotation, type) and annotation in self._factories
         }
 
-    async def values(self, types: Collection[type]) -> dict[type, Any]:
-        """Return the resources of these types; a `ResourceError` in the place of one that can't be opened.
+    async def values(self, types: Collection[type], deps: Any = None) -> dict[type, Any]:
+        """Return the resources of these types, for a run with these deps; a `ResourceError` in the place of one that
+        can't be opened.
 
-        One that could not be opened is tried again the next time.
+        One that could not be opened is tried again the next time. What is made of deps is open at least for as long as
+        somebody has what this returns.
         """
         if not types:
             return {}
-        ended = await self._loop.end_of(partial(self._open, types), "opening of resources", is_async=True)
+        opening = partial(self._open, types, deps)
+        ended = await self._loop.end_of(opening, "opening of resources", is_async=True)
         opened: dict[type, Any] = ended.result()
         return opened
 
@@ -80,14 +98,23 @@ class Resources:
         for each in reversed(kept.values()):
             await each.close()
 
-    async def _open(self, types: Collection[type]) -> dict[type, Any]:
-        found = await asyncio.gather(*(self._value(kind) for kind in types))
-        return dict(zip(types, found, strict=True))
+    async def _open(self, types: Collection[type], deps: Any) -> dict[type, Any]:
+        opened = _Opened()
+        found = await asyncio.gather(*(self._value(kind, deps, opened) for kind in types))
+        opened.update(zip(types, found, strict=True))
+        return opened
 
-    async def _value(self, kind: type) -> Any:
-        kept = self._kept.get(kind)
-        if kept is None or not kept.is_usable:
-            kept = self._kept[kind] = _Kept(kind, self._factories[kind])
+    async def _value(self, kind: type, deps: Any, opened: _Opened) -> Any:
+        factory = self._factories[kind]
+        if (parameter := _parameter_for_deps(factory)) is None:
+            kept = self._keep((kind, ""), factory, None)
+        elif deps is None:
+            return ResourceError(f"the resource {kind.__name__} is made of the run's deps: start the run with deps=…")
+        else:
+            made = partial(_made_of, factory, parameter, deps)
+            kept = self._keep((kind, json.dumps(deps, sort_keys=True)), made, self._idle_seconds)
+        kept.users.add(opened)
+        kept.was_used = True
         await asyncio.wait([kept.value])
         if kept.value.cancelled():
             return ResourceError(f"the resource {kind.__name__} can't be opened: it was cancelled")
@@ -95,13 +122,44 @@ class Resources:
             return ResourceError(f"the resource {kind.__name__} can't be opened: {describe(error)}")
         return kept.value.result()
 
+    def _keep(self, key: Key, factory: Factory, idle_seconds: float | None) -> _Kept:
+        kept = self._kept.get(key)
+        if kept is None or not kept.is_usable:
+            self._kept = {other: each for other, each in self._kept.items() if not each.is_over}
+            kept = self._kept[key] = _Kept(key[0], factory, idle_seconds)
+        return kept
+
+
+def _parameter_for_deps(factory: Factory) -> FunctionParameter | None:
+    """Return the parameter that takes the run's deps: the only one without a default; None where there is none."""
+    signature = signature_of(factory.__init__ if isinstance(factory, type) else factory)  # type: ignore[misc]
+    needed = [each for each in signature.parameters.values() if each.default is MISSING]
+    return needed[0] if len(needed) == 1 else None
+
+
+def _made_of(factory: Factory, parameter: FunctionParameter, deps: Any) -> Any:
+    return factory(parameter.of_json(deps))
+
+
+class _Opened(dict[type, Any]):
+    """What one call uses."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
 
 class _Kept:
     """One resource, in a task of its own: what is entered in a task may have to be left in the same."""
 
-    def __init__(self, kind: type, factory: Factory) -> None:
+    def __init__(self, kind: type, factory: Factory, idle_seconds: float | None) -> None:
+        """`idle_seconds` is None for what is kept as long as the worker."""
         self._kind = kind
         self._factory = factory
+        self._idle_seconds = idle_seconds
+        self.users: WeakSet[_Opened] = WeakSet()
+        self.was_used = False
+        """Whether a call has needed it since the last look."""
+        self.is_over = False
+        """Whether it is closed, or about to be."""
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
         self.value: asyncio.Future[Any] = self._loop.create_future()
@@ -115,7 +173,7 @@ class _Kept:
     def is_usable(self) -> bool:
         """Not when it could not be opened, nor on another loop than the one that it was opened on."""
         failed = self.value.done() and (self.value.cancelled() or self.value.exception() is not None)
-        return not failed and self._loop is asyncio.get_running_loop()
+        return not failed and not self.is_over and self._loop is asyncio.get_running_loop()
 
     async def close(self) -> None:
         """Close the resource, or give it up while it is being opened."""
@@ -130,7 +188,7 @@ class _Kept:
         try:
             async with _enter(self._factory) as value:
                 self.value.set_result(value)
-                await self._closing.wait()
+                await self._until_unneeded()
         except asyncio.CancelledError:
             self.value.cancel()
             raise
@@ -139,6 +197,15 @@ class _Kept:
                 _log.exception("The resource %s failed to close", self._kind.__name__)
             else:
                 self.value.set_exception(error if isinstance(error, Exception) else RuntimeError(describe(error)))
+        finally:
+            self.is_over = True
+
+    async def _until_unneeded(self) -> None:
+        while not self._closing.is_set() and (self.users or self.was_used):
+            self.was_used = False
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), self._idle_seconds)
+        self.is_over = True
 
 
 @contextlib.asynccontextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial, reduce
 from operator import or_
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -16,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
 from ..text import fault_text, unknown_argument
-from .context import ToolContext
+from .context import ToolContext, open_deps
 
 MISSING = inspect.Parameter.empty
 
@@ -36,6 +37,10 @@ class UnfitInputError(ValueError):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("the run's inputs do not have what the tool is bound to")
         self.problems = problems
+
+
+class UnfitDepsError(ValueError):
+    """The deps of a run are not of the type that a function expects; the text says why, without their values."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,18 @@ class FunctionParameter:
         is_strict = isinstance(value, dict | list) and bool(self.members)
         return self.adapter.validate_python(value, extra="forbid" if is_strict else None)
 
+    def of_json(self, value: Any) -> Any:
+        """Return the run's deps as the annotated type; as `OpenDeps` without one. Raises `UnfitDepsError`."""
+        if self.adapter is None:
+            return open_deps(value)
+        try:
+            return self.adapter.validate_json(json.dumps(value))
+        except ValidationError as error:
+            name = getattr(self.annotation, "__name__", repr(self.annotation))
+            fault = self.problem(error.errors(include_url=False)[0])
+            has = "the run was started without deps" if value is None else fault
+            raise UnfitDepsError(f"the run's deps are not of the type {name}: {has}") from None
+
     def problem(self, detail: Any) -> str:
         """Return what pydantic says of one fault, in words for a model."""
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
@@ -91,11 +108,17 @@ class ToolSignature:
     """By name, without the one for the context."""
     context_name: str | None
     """The parameter that takes the `ToolContext`; None when there is none."""
+    deps: FunctionParameter
+    """The run's deps, as the context has them."""
     takes_anything: bool
     """Whether it has `**kwargs`, or can't be inspected."""
     is_async: bool
     places: Mapping[str, Any]
     """The positional-only parameters in their order, the one for the context too, with their defaults."""
+
+    def context_of(self, context: ToolContext) -> ToolContext:
+        """Return the context with the run's deps as the function expects them. Raises `UnfitDepsError`."""
+        return context if self.deps.adapter is None else replace(context, deps=self.deps.of_json(context.deps))
 
     def fit(
         self, arguments: Mapping[str, Any], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
@@ -152,20 +175,27 @@ def _read_signature(function: Callable[..., Any]) -> ToolSignature:
     try:
         declared = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return ToolSignature({}, None, True, is_async(function), {})
+        return ToolSignature({}, None, _NO_DEPS, True, is_async(function), {})
     hints = _hints(function)
     places = {name: each.default for name, each in declared.items() if each.kind is each.POSITIONAL_ONLY}
     parameters: dict[str, FunctionParameter] = {}
-    context_name, takes_anything = None, False
+    context_name, deps, takes_anything = None, _NO_DEPS, False
     for name, parameter in declared.items():
         annotation = hints.get(name, parameter.annotation)
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             takes_anything = True
-        elif annotation is ToolContext:
-            context_name = name
+        elif annotation is ToolContext or get_origin(annotation) is ToolContext:
+            context_name, deps = name, _deps(*get_args(annotation))
         elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("self", "cls"):
             parameters[name] = FunctionParameter(name, annotation, _adapter(annotation), parameter.default)
-    return ToolSignature(parameters, context_name, takes_anything, is_async(function), places)
+    return ToolSignature(parameters, context_name, deps, takes_anything, is_async(function), places)
+
+
+def _deps(annotation: Any = MISSING) -> FunctionParameter:
+    return FunctionParameter("deps", annotation, _adapter(annotation))
+
+
+_NO_DEPS = FunctionParameter("deps", MISSING, None)
 
 
 def call_by_name(function: Callable[..., Any], named: Mapping[str, Any], *first: Any) -> Callable[[], Any]:

@@ -37,7 +37,7 @@ def create_worker(
     guardrails: Mapping[str, Guardrails] | None = None,
     compactors: Mapping[str, Compactor] | None = None,
     tool_kinds: Mapping[str, ToolKind] | None = None,
-    resources: Mapping[type, Callable[[], Any]] | None = None,
+    resources: Mapping[type, Callable[..., Any]] | None = None,
     prompt_root: str | PathLike[str] | None = None,
     prices: PriceSource | None = None,
     conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,

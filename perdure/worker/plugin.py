@@ -145,7 +145,8 @@ class PerdurePlugin(SimplePlugin):
         tool_kinds: Kinds of tools by the `kind` that a file declares, in place of perdure's own of that name.
         resources: What tools share, such as `{Database: connect}`, by the type that a parameter is annotated with; the
             function returns the object, or yields it and then closes it. Opened when a tool needs it for the first
-            time, on the event loop of async tools, and closed with the worker.
+            time, on the event loop of async tools, and closed with the worker. A function with a parameter is given the
+            run's deps: what it makes is for runs with equal deps alone, and is closed a minute after its last use.
         registered_tools: Whether the functions that `@tool` has registered in this process are its tools, too.
         prompt_root: The folder where relative paths of sub-agents start.
         prices: What models cost, as a table or a function; see `perdure.providers.prices.Prices`. None uses the table
@@ -177,7 +178,7 @@ class PerdurePlugin(SimplePlugin):
         guardrails: Mapping[str, Guardrails] | None = None,
         compactors: Mapping[str, Compactor] | None = None,
         tool_kinds: Mapping[str, ToolKind] | None = None,
-        resources: Mapping[type, Callable[[], Any]] | None = None,
+        resources: Mapping[type, Callable[..., Any]] | None = None,
         prompt_root: str | PathLike[str] | None = None,
         prices: PriceSource | None = None,
         conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,

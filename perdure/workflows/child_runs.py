@@ -184,6 +184,7 @@ def child_input(
         agent=agent.model_copy(update={"tools": None}) if is_single else agent,
         messages=prepared.messages or [],
         inputs=prepared.inputs,
+        deps=caller.deps,
         options=options,
         loop_version=caller.loop_version,
         search_attributes=caller.search_attributes,

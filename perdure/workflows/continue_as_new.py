@@ -153,6 +153,7 @@ def _largest_part(value: RunInput) -> str:
     parts = {
         "the agent": value.agent,
         "the inputs that bindings refer to": value.inputs,
+        "the deps": value.deps,
         "the state of the loop": value.carried.loop,
         "the waiting steering messages": value.carried.steering,
     }

@@ -149,6 +149,7 @@ async def _ask_for_inventory(state: RunState) -> Inventory:
     beginning = Beginning(
         agent=input.agent,
         inputs=input.inputs,
+        deps=input.deps,
         options=input.options,
         messages=input.initial_messages,
         reference=input.beginning.reference if input.beginning else None,

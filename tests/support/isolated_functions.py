@@ -87,3 +87,8 @@ def query(database: Database) -> str:
 def order_later(context: ToolContext) -> str:
     """Hand the call to another system."""
     return context.later()
+
+
+def tenant_of(context: ToolContext) -> str:
+    tenant: str = context.deps.tenant
+    return tenant

@@ -164,7 +164,7 @@ async def test_a_type_that_the_worker_does_not_have() -> None:
 
 
 def test_a_factory_that_is_none() -> None:
-    with pytest.raises(ConfigurationError, match="expected a class, and a function without parameters"):
+    with pytest.raises(ConfigurationError, match="expected a class, and a function that makes an object of it"):
         ToolBox(resources={Database: Database()})  # type: ignore[dict-item]
 
 

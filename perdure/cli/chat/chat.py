@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .. import shared_options as options
+from ..agent_file import read_deps
 from ..command import execute, use_command_class
 from ..console import say
 from ..problems import DONE, UsageProblem
@@ -35,6 +36,7 @@ def chat(
     close: Annotated[bool, typer.Option("--close", help="Close the session, after what is said with -m.")] = False,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
+    deps: options.Deps = None,
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
@@ -71,7 +73,7 @@ def chat(
         sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock, credentials),
         fields=chosen_fields(context),
         task_queue=task_queue,
-        served=served_as(tenant, None, priority),
+        served={**served_as(tenant, None, priority), **read_deps(deps)},
         idle_timeout=idle_timeout,
         quiet=quiet,
         yes=yes,

@@ -122,6 +122,7 @@ async def open_session(request: ChatRequest) -> AsyncIterator[Opened]:
             idle_timeout=request.idle_timeout,
             tenant=request.served.get("tenant"),
             priority=request.served.get("priority"),
+            deps=request.served.get("deps"),
             memo=memo.as_memo(queue),
         )
         yield Opened(server, session, found is not None, inside)

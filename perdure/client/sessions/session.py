@@ -53,7 +53,7 @@ from .sending import (
 
 
 def setup_of(
-    agent: Agent, inputs: Mapping[str, Any] | None, options: RunOptions | Mapping[str, Any] | None
+    agent: Agent, inputs: Mapping[str, Any] | None, options: RunOptions | Mapping[str, Any] | None, deps: Any = None
 ) -> SessionSetup:
     """Return what the runs of a session with this agent are started with.
 
@@ -61,13 +61,14 @@ def setup_of(
     """
     given = {name: valid_json(value) for name, value in with_media_read(agent, inputs or {}).items()}
     chosen = with_on_failure(agent, options_of(options) or RunOptions(), "hold")
-    run = new_run(agent, given, chosen, instructions(agent, given))
+    run = new_run(agent, given, chosen, instructions(agent, given), deps)
     require_model(run.agent)
     return SessionSetup(
         agent=run.agent,
         agents=run.agents,
         messages=run.messages,
         inputs=run.inputs,
+        deps=run.deps,
         options=run.options,
     )
 
@@ -137,13 +138,15 @@ def session(
     patience: float = PATIENCE_SECONDS,
     output_type: type[T] | None = None,
     voucher: Voucher | None = None,
+    deps: Any = None,
 ) -> Session[T]:
     """Session of that id. Nothing is asked yet, and nothing need be known of it: its first message begins it.
 
     `agent` may be None for a session that others have begun. A path is read at every message: an edited file counts
-    from the next turn on. `inputs` are for its prompt, `options` for each run. `while_busy` is what becomes of a
-    message that comes while a run is under way, unless `Session.send` says so. Runs that can't go on are held, unless
-    `options` or the file say otherwise (`on_failure`): `perdure docs holding`. A session without a run or a message
+    from the next turn on. `inputs` are for its prompt, `options` and `deps` (as `start_run` has them) for each run.
+    `while_busy` is what becomes of a message that comes while a run is under way, unless `Session.send` says so. Runs
+    that can't go on are held, unless `options` or the file say otherwise (`on_failure`): `perdure docs holding`. A
+    session without a run or a message
     for `idle_timeout` seconds closes. Both may be in the agent's file, too (`metadata.perdure.session`). `user` is on
     whose behalf it is; `tenant`, `priority` and `memo` are as for `start_run`; all these count when the session begins.
     `patience` says how many seconds a message may wait for a worker's answer. The output of each run is of the
@@ -163,7 +166,9 @@ def session(
     start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
     if output_type is None and isinstance(agent, Agent):
         output_type = loaded_from(agent).output_type
-    arguments = _SessionArguments(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user, voucher)
+    arguments = _SessionArguments(
+        agent, inputs, options, start, task_queue, while_busy, idle_timeout, user, voucher, deps
+    )
     return Session(with_converter(client), id, arguments, patience=patience, output_type=output_type)
 
 
@@ -180,6 +185,7 @@ class _SessionArguments:
     idle_timeout: float | None = None
     user: str | None = None
     voucher: Voucher | None = None
+    deps: Any = None
 
 
 class Session(Generic[T]):
@@ -276,7 +282,7 @@ class Session(Generic[T]):
 
     async def _session_request(self, agent: Agent, settings: SessionSettings) -> SessionRequest:
         arguments = self._arguments
-        setup = setup_of(agent, arguments.inputs, arguments.options)
+        setup = setup_of(agent, arguments.inputs, arguments.options, arguments.deps)
         setup.options = with_cadence(setup.options, self._client.service_client.config.target_host)
         input = SessionInput(
             setup=setup,

@@ -212,6 +212,7 @@ class Turns:
             agents=setup.agents,
             messages=list(messages),
             inputs=setup.inputs,
+            deps=setup.deps,
             options=setup.options.model_copy(update={"turn": number}),
             loop_version=self._loop_version,
             search_attributes=list(self._attributes),

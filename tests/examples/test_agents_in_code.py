@@ -1,0 +1,62 @@
+"""docs/agents-in-code.md: what it shows of perdure runs, with a model that is scripted over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.testing import ScriptedModel, asks, says
+from perdure.testing.script import Script
+
+PAGE = (Path(__file__).parents[2] / "docs" / "agents-in-code.md").read_text()
+MAX_LINES = 30
+
+Check = Callable[[dict[str, Any], ScriptedModel], None]
+SECTIONS: dict[str, tuple[Script, Check]] = {}
+"""Heading → the model's replies, and what is to be seen then."""
+
+
+def blocks(heading: str, info: str = "python") -> list[str]:
+    section = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(rf"^```{info}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+
+
+def section(heading: str, script: Script) -> Callable[[Check], Check]:
+    def note(check: Check) -> Check:
+        SECTIONS[heading] = script, check
+        return check
+
+    return note
+
+
+@section("A value for each run", [asks("order", number="A-1"), says("It was sent.")])
+def _deps(names: dict[str, Any], model: ScriptedModel) -> None:
+    assert names["answer"] == "It was sent."
+    assert model.requests[1].messages[-1].text == "north: sent"
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+async def test_each_section_runs(
+    heading: str, scripted: Callable[[Script], ScriptedModel], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, check = SECTIONS[heading]
+    model = scripted(script)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+    monkeypatch.setenv("OPENAI_BASE_URL", model.openai_endpoint)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    names: dict[str, Any] = {"__name__": "shown"}
+    await asyncio.to_thread(exec, "\n".join(blocks(heading)), names)
+    check(names, model)
+
+
+def test_each_section_is_short_and_beside_another_framework() -> None:
+    headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    assert set(headings) == SECTIONS.keys()
+    for heading in headings:
+        assert sum(len(block.splitlines()) for block in blocks(heading)) <= MAX_LINES, heading
+        assert blocks(heading, "python (?:pydantic-ai|openai-agents)"), heading
