@@ -25,6 +25,7 @@ from .problems import UsageProblem
 from .run_options import run_options
 from .server_connection import ServerConnection, connect_to_server
 from .shared_options import DEFAULT_QUEUE, endpoint
+from .start import hooks_of
 from .user_code import UserCode, load_named, load_user_code, say_mocks
 from .worker import stdin_closed
 from .worker_inside import worker_inside
@@ -102,9 +103,9 @@ def serve(
         float, typer.Option(min=1, metavar="SECONDS", help="How long streams last that can be gone on with.")
     ] = STREAM_SECONDS,
     stream_after: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="Stream a text that may precede tool calls, from N characters on."),
-    ] = None,
+        int,
+        typer.Option(metavar="N", min=0, help="Hold the first N characters of a text back: it may precede tool calls."),
+    ] = 0,
     grace: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Time for open requests and streams to finish.")
     ] = 5.0,
@@ -139,6 +140,7 @@ def serve(
     limits = Limits(max_request_bytes, max_open, max_open_each, _rate(rate))
     metrics = endpoint(metrics_port, metrics_address, "metrics")
     chosen = {
+        "hooks": _hooks_of(code),
         "answers_tasks": answer_tasks,
         "cancels_tasks": cancel_tasks,
         "stream_after": stream_after,
@@ -158,6 +160,12 @@ def serve(
         end=stdin_closed if ends_with_stdin else asyncio.Event().wait,
     )
     execute(work, is_service=True, metrics=metrics)
+
+
+def _hooks_of(code: UserCode) -> dict[str, Any]:
+    """Return the options of runs that name the code; text that is to be checked is not streamed before it is."""
+    checks_output = any(each.output for each in code.guardrails.values())
+    return {**hooks_of(code), **({"stream": False} if checks_output else {})}
 
 
 def _rate(text: str | None) -> float | None:

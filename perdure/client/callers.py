@@ -152,11 +152,18 @@ def held_back_characters(agent: Agent, stream_after: int | None, *, is_checked: 
     return stream_after if agent.tools else 0
 
 
+def text_after(event: RunEvent, text: str) -> str:
+    """Return what the model has said in an iteration, with this event: that before tool calls is known at its end."""
+    if event.type == "llm_complete":
+        return str(event.data.get("text", text))
+    return text + event.data["token"] if event.type == "token" else text
+
+
 class AnswerText:
     """Picks the text of the final answer out of a run's events.
 
     What was given can't be taken back. Where it turns out not to belong to the answer, because the model was called
-    once more, the answer follows after an empty line, and the log says so.
+    once more, the answer follows after an empty line.
     """
 
     def __init__(self, held_back: int | None) -> None:
@@ -171,9 +178,9 @@ class AnswerText:
             return self._catch_up(event.data["response"], is_whole=True)
         if event.type == "text_reset" or event.iteration != self._iteration:
             self._iteration, self._text = event.iteration, ""
-        if event.type != "token" or self._held_back is None:
+        self._text = text_after(event, self._text)
+        if event.type not in ("token", "llm_complete") or self._held_back is None:
             return ""
-        self._text += event.data["token"]
         return self._catch_up(self._text) if len(self._text) > self._held_back else ""
 
     def _catch_up(self, text: str, *, is_whole: bool = False) -> str:
@@ -183,7 +190,6 @@ class AnswerText:
         if given.startswith(text) and not is_whole:
             self._given = given
             return ""
-        logger.warning("the %d characters that were streamed do not belong to the answer, which follows", len(given))
         return f"\n\n{text}"
 
 

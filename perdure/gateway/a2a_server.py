@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from functools import wraps
 from typing import Any
 
-from a2a.helpers import new_text_artifact, new_text_message
+from a2a.helpers import new_text_artifact
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers import RequestHandler
 from a2a.server.request_handlers.request_handler import validate_request_params
@@ -25,11 +25,9 @@ from a2a.types import (
     ListTasksRequest,
     ListTasksResponse,
     Message,
-    Role,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
-    TaskArtifactUpdateEvent,
     TaskPushNotificationConfig,
     TaskState,
     TaskStatus,
@@ -51,21 +49,30 @@ from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent
 from ..protocol.search_attributes import SESSION, quote
 from ..redaction import get_logger
-from ..tool_calls import PendingApproval
 from .a2a_card import card_answer
 from .a2a_decisions import decide, was_decision
 from .a2a_push import add_config, add_config_or_tell, config_of, configs_of, remove_config
+from .a2a_status import (
+    ANSWER,
+    completed_status,
+    context_of,
+    failure_status,
+    piece,
+    still_working,
+    waiting_status,
+    working_status,
+)
 from .a2a_text import ArtifactText
-from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, digest_of, output_text, with_deciders
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
+from .held import KIND, begun, until_held
 from .identity import Identity
 from .operations import JsonRpcEntrance, json_rpc_refusal
 from .problems import HttpProblem, problem_of
 from .sse import until_cut
+from .words import output_text
 
 logger = get_logger("perdure.gateway")
 
-ANSWER = "answer"
-"""The artifact that has a run's output."""
 MAX_PAGE_SIZE = 100
 MAX_PARTS = 100
 """Of a message; so long may other lists of a request be, beside those in its data and metadata."""
@@ -109,6 +116,16 @@ def _protocol_errors() -> Iterator[None]:
         raise _refusal(error) from error
 
 
+@contextmanager
+def _unless_held() -> Iterator[None]:
+    """Go on behind the block where the run is held: its task says so."""
+    try:
+        yield
+    except HttpProblem as problem:
+        if problem.kind != KIND:
+            raise
+
+
 def _refusal(error: Exception) -> A2AError:
     """Return the protocol's error."""
     problem = problem_of(error)
@@ -143,7 +160,8 @@ class _Handler(RequestHandler):
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         found, identity = await self._take(params, context)
         if not params.configuration.return_immediately:
-            await self._wait_until_settled(found)
+            with _unless_held():
+                await self._wait_until_settled(found)
         return await self._task(await self._gateway.run(identity, found.id))
 
     @validate_request_params
@@ -174,7 +192,8 @@ class _Handler(RequestHandler):
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
         found = await self._run_of(params.id, context)
         await found.handle.cancel("the client has cancelled the task")
-        await self._wait_until_settled(found)
+        with _unless_held():
+            await self._wait_until_settled(found)
         return await self._task(await self._run_of(params.id, context))
 
     @validate_request_params
@@ -241,7 +260,7 @@ class _Handler(RequestHandler):
         chosen = message.context_id or f"{self._offer.name}-{digest_of([identity.tenant, message.message_id])}"
         session = await self._gateway.session(identity, chosen, self._offer)
         run = await session.send(text, message_id=digest_of([message.message_id]), by=identity.name)
-        return await self._gateway.run(identity, run.id)
+        return await begun(self._gateway, identity, run)
 
     async def _continue(self, message: Message, identity: Identity) -> FoundRun:
         found = await self._gateway.run(identity, message.task_id)
@@ -263,12 +282,11 @@ class _Handler(RequestHandler):
             return found
         session, key = await self._gateway.session(identity, context), digest_of([message.message_id])
         sent = await session.send(text, while_busy="steer", message_id=key, by=identity.name)
-        await sent.status()  # The run of a message that came too late for this one is there when this returns.
-        return await self._gateway.run(identity, sent.id)
+        return await begun(self._gateway, identity, sent)
 
     async def _wait_until_settled(self, found: FoundRun) -> None:
-        """Wait until the run has ended, or waits for a person."""
-        async with aclosing(self._gateway.stream(found)) as events:
+        """Wait until the run has ended, or waits for a person. Raises `HttpProblem` where it is held."""
+        async with aclosing(until_held(self._gateway, found.id, self._gateway.stream(found))) as events:
             async for event in events:
                 if event.type in TERMINAL_EVENTS or (
                     event.type == "permission_requested" and (await found.handle.status()).pending_approvals
@@ -276,16 +294,26 @@ class _Handler(RequestHandler):
                     return
 
     async def _updates(self, found: FoundRun) -> AsyncGenerator[Any, None]:
-        """Yield the task, then what becomes of it, until it has ended or waits for a person, or would be cut."""
+        """Yield the task, then what becomes of it, until it has ended, waits for a person, is held, or would be cut."""
+        with _unless_held():
+            async with aclosing(self._updates_while_it_works(found)) as updates:
+                async for each in updates:
+                    yield each
+            return
+        status = (await self._task(found)).status
+        yield TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
+
+    async def _updates_while_it_works(self, found: FoundRun) -> AsyncGenerator[Any, None]:
         yield await self._task(found)
-        text = ArtifactText(None if self._offer.agent.outputs else self._gateway.stream_after or 0)
-        async with aclosing(until_cut(self._gateway.stream(found), self._gateway.stream_seconds)) as events:
+        text = ArtifactText(None if self._offer.agent.outputs else self._gateway.stream_after)
+        read = until_held(self._gateway, found.id, self._gateway.stream(found))
+        async with aclosing(until_cut(read, self._gateway.stream_seconds)) as events:
             async for event in events:
                 if event is None:
-                    yield _still_working(found)
+                    yield still_working(found)
                     return
-                if piece := text.more(event):
-                    yield _piece(found, *piece)
+                if more := text.more(event):
+                    yield piece(found, *more)
                 if (status := await self._status_after(found, event)) is not None:
                     yield TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
                     return
@@ -293,30 +321,30 @@ class _Handler(RequestHandler):
     async def _status_after(self, found: FoundRun, event: RunEvent) -> TaskStatus | None:
         if event.type == "permission_requested":
             pending = (await found.handle.status()).pending_approvals
-            return _waiting_status(found, pending) if pending else None
+            return waiting_status(found, pending) if pending else None
         if event.type not in TERMINAL_EVENTS:
             return None
         if event.type == "done":
-            return _completed_status(found, event.data.get("cutShort"))
+            return completed_status(found, event.data.get("cutShort"))
         if event.type == "cancelled":
             return TaskStatus(state=TaskState.TASK_STATE_CANCELED)
-        return _failure_status(found, f"{event.data['kind']}: {event.data['message']}")
+        return failure_status(found, f"{event.data['kind']}: {event.data['message']}")
 
     async def _task(self, found: FoundRun) -> Task:
         task = Task(id=found.id, context_id=context_of(found.id))
         if not found.has_ended:
-            pending = (await found.handle.status()).pending_approvals
-            working = TaskStatus(state=TaskState.TASK_STATE_WORKING)
-            task.status.CopyFrom(_waiting_status(found, pending) if pending else working)
+            stands = await found.handle.status()
+            pending = stands.pending_approvals
+            task.status.CopyFrom(waiting_status(found, pending) if pending else working_status(found, stands.held))
             return task
         try:
             result = await found.handle.result()
         except RunError as error:
             status = found.described.status
             state = _STATES.get(status.name if status else "")
-            task.status.CopyFrom(TaskStatus(state=state) if state else _failure_status(found, f"{error.kind}: {error}"))
+            task.status.CopyFrom(TaskStatus(state=state) if state else failure_status(found, f"{error.kind}: {error}"))
             return task
-        task.status.CopyFrom(_completed_status(found, result.cut_short))
+        task.status.CopyFrom(completed_status(found, result.cut_short))
         task.artifacts.append(new_text_artifact(ANSWER, output_text(result.output), artifact_id=ANSWER))
         return task
 
@@ -337,12 +365,6 @@ def _identity_of(context: ServerCallContext) -> Identity:
     return identity
 
 
-def context_of(run_id: str) -> str:
-    """Return the session of a run; a run of none is its own context."""
-    session, slash, turn = run_id.rpartition("/")
-    return session if slash and turn.isdecimal() else run_id
-
-
 def _text_of(message: Message) -> str:
     """Return what a message says: its texts, and its data as JSON. Raises `ContentTypeNotSupportedError` for files."""
     said: list[str] = []
@@ -356,41 +378,3 @@ def _text_of(message: Message) -> str:
                 name = part.filename or part.url or part.media_type or "without a name"
                 raise ContentTypeNotSupportedError(f"the file {name!r:.200}: agents here take text and data, no files")
     return "\n".join(said)
-
-
-def _piece(found: FoundRun, text: str, goes_on: bool) -> TaskArtifactUpdateEvent:
-    artifact = new_text_artifact(ANSWER, text, artifact_id=ANSWER)
-    context = context_of(found.id)
-    return TaskArtifactUpdateEvent(task_id=found.id, context_id=context, artifact=artifact, append=goes_on)
-
-
-def _still_working(found: FoundRun) -> TaskStatusUpdateEvent:
-    told = _agent_message(found, "The stream ends here, the task goes on: SubscribeToTask, or GetTask.")
-    status = TaskStatus(state=TaskState.TASK_STATE_WORKING, message=told)
-    return TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
-
-
-def _agent_message(found: FoundRun, text: str) -> Message:
-    return new_text_message(text, context_id=context_of(found.id), task_id=found.id, role=Role.ROLE_AGENT)
-
-
-def _failure_status(found: FoundRun, text: str) -> TaskStatus:
-    return TaskStatus(state=TaskState.TASK_STATE_FAILED, message=_agent_message(found, text))
-
-
-def _completed_status(found: FoundRun, cut_short: str | None) -> TaskStatus:
-    """Return the status of a task with an answer; its message says what is missing of that."""
-    told = _agent_message(found, CUT_SHORT[cut_short]) if cut_short else None
-    return TaskStatus(state=TaskState.TASK_STATE_COMPLETED, message=told)
-
-
-def _waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskStatus:
-    """Return the status of a task that waits for a person: what for, and how to decide."""
-    first = pending[0]
-    if first.question:
-        text = with_deciders(first.question, first)
-    else:
-        asked = with_deciders(f"May {first.name} be called with {output_text(first.arguments)}?", first)
-        data = f'{{"digest": "{first.digest}", "approved": true}}'
-        text = f"{asked} Answer `approve`, or `deny` and why, or send the data {data}."
-    return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..client.callers import text_after
 from ..events import RunEvent
 
 
@@ -19,8 +20,8 @@ class ArtifactText:
         match event.type:
             case "llm_start" | "text_reset":
                 self._text = ""
-            case "token":
-                self._text += event.data["token"]
+            case "token" | "llm_complete":
+                self._text = text_after(event, self._text)
                 if self._held_back is not None and len(self._text) > self._held_back:
                     return self._send(self._text)
             case "done":

@@ -16,9 +16,10 @@ from ..events import RunEvent
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
 from .chats import Chat, ToldText, WaitsForPerson, follow, waiting_id
-from .gateway import FoundRun, output_text, with_deciders
+from .gateway import FoundRun
 from .operations import problem_of_request
 from .sse import frame
+from .words import output_text, with_deciders
 
 OURS = "perdure"
 """The key of what is perdure's own, in states, metadata and forwarded properties."""

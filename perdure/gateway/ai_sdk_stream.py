@@ -15,10 +15,11 @@ from ..events import RunEvent
 from ..messages import Usage
 from .chats import ToldText, WaitsForPerson, follow, said_in, waiting_id
 from .ending import GatewayEnds
-from .gateway import FINISHES, FoundRun, Gateway, with_deciders
+from .gateway import FoundRun, Gateway
 from .operations import problem_of_request
 from .problems import HttpProblem, run_headers
 from .sse import HEADERS, frame, with_keepalives
+from .words import FINISHES, with_deciders
 
 STREAM_HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 Chunk = dict[str, Any]

@@ -21,6 +21,7 @@ from ..protocol.outcome import RunStatus
 from ..settings.agent_file import session_settings
 from ..tool_calls import PendingApproval
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
+from .held import begun, until_held
 from .identity import Identity
 from .problems import HttpProblem
 
@@ -96,8 +97,7 @@ class Chat:
             raise HttpProblem(409, "waiting", f"{pending[0].name} waits for a decision, and the message behind it")
         session = await self.gateway.session(self.identity, self.id, self.offer)
         sent = await session.send(text, message_id=_message_id(text, key), by=self.identity.name)
-        await sent.status()  # The run of a queued message is there when this returns.
-        found = await self.gateway.run(self.identity, sent.id)
+        found = await begun(self.gateway, self.identity, sent)
         if before and before.found.id == found.id and not before.found.has_ended:
             return await self._reader_of(found, text)
         return found
@@ -186,14 +186,14 @@ async def follow(
     """Yield the events of a run, and of those that it calls, until it ends or waits for a person.
 
     One that `stays` goes on when somebody has decided. Texts are whole: what the model says before it asks for tools is
-    told by `token` events, too.
+    told by `token` events, too. Raises `HttpProblem` where the run is held.
     """
     shown, waiting = shown or ToldText(), _Waiting(found)
     if waits := await waiting.behind(str(after)):
         yield waits
         if not stays:
             return
-    async with aclosing(gateway.stream(found, after, children=True)) as events:
+    async with aclosing(until_held(gateway, found.id, gateway.stream(found, after, children=True))) as events:
         async for event in events:
             for each in shown.whole(event):
                 yield each

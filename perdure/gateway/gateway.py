@@ -28,8 +28,6 @@ from ..prompty.load import load
 from ..prompty.portable import portable
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import TENANT, quote
-from ..text import one_line
-from ..tool_calls import PendingApproval, Vote
 from ..vouching import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
 from .attempts import Attempts
@@ -39,19 +37,6 @@ from .problems import HttpProblem, require_plain
 from .sse import STREAM_SECONDS
 from .watching import Watching
 
-FINISHES: Mapping[str | None, str] = {
-    None: "stop",
-    "length": "length",
-    "content_filter": "content_filter",
-    "limit": "length",
-}
-"""How an answer has ended, as OpenAI's `finish_reason` has it, by why it was cut short."""
-CUT_SHORT: Mapping[str, str] = {
-    "length": "The answer was cut short: it has the most tokens that its model may write.",
-    "content_filter": "The answer was cut short by a filter of its model's provider.",
-    "limit": "The answer is not complete: a limit of the run was reached.",
-}
-"""The same, in words."""
 MEMO = "gateway"
 """The name in a run's memo of what the request was that has started it."""
 
@@ -127,10 +112,12 @@ class Gateway:
     """After so long an MCP call is answered with how to get its result: clients give up after 45 to 60 s."""
     cancels_tasks: bool = False
     """Whether `tasks/cancel` of an MCP client cancels the run also without a reason: some send it when they end."""
-    stream_after: int | None = None
+    stream_after: int | None = 0
     """From how many characters on a text is streamed that may precede tool calls (§9.3); None for not at all."""
     stream_seconds: float = STREAM_SECONDS
     """After so long streams that can be gone on with end by themselves, and say how."""
+    hooks: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `RunOptions` that all its runs have: the names of their guardrails and their compactor."""
     webhooks: Sequence[Webhook] = ()
     """Who is told what becomes of the runs that are started here, beside those that the agents' files name."""
     watching: Watching = field(default_factory=Watching)
@@ -199,7 +186,7 @@ class Gateway:
                 messages=messages,
                 task_queue=self.task_queue,
                 id=scoped_id(identity, id) if id else None,
-                options=self._with_webhooks(options),
+                options=self._with_own(options),
                 **start,
             )
         except WorkflowAlreadyStartedError as error:
@@ -311,18 +298,21 @@ class Gateway:
             offer.agent if offer else None,
             id,
             task_queue=self.task_queue,
-            options=self._with_webhooks(RunOptions(stream=True)),
+            options=self._with_own(RunOptions(stream=True)),
             tenant=identity.tenant,
             user=identity.name,
             memo={MEMO: dict(about)} if about else None,
             voucher=self.voucher(identity),
         )
 
-    def _with_webhooks(self, options: RunOptions | None) -> RunOptions | None:
-        if not self.webhooks:
+    def _with_own(self, options: RunOptions | None) -> RunOptions | None:
+        if not (self.webhooks or self.hooks):
             return options
         given = options or RunOptions()
-        return given.model_copy(update={"webhooks": distinct_webhooks(given.webhooks, self.webhooks)})
+        own: dict[str, Any] = dict(self.hooks)
+        if self.webhooks:
+            own["webhooks"] = distinct_webhooks(given.webhooks, self.webhooks)
+        return given.model_copy(update=own)
 
     def stream(self, run: FoundRun, after: int | str = 0, *, children: bool = False) -> AsyncGenerator[RunEvent, None]:
         """Yield the run's events after a position, as `RunHandle.stream` does; readers of one run share it.
@@ -376,24 +366,3 @@ def digest_of(value: Any) -> str:
     """Return what is equal for equal JSON values, as 32 hexadecimal digits."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def output_text(output: Any) -> str:
-    """Return a run's output as text: JSON, where it is none."""
-    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-
-
-def with_deciders(text: str, pending: PendingApproval) -> str:
-    """Return what a person is asked, with who may decide about it and who has approved already, where that is said."""
-    if (policy := pending.deciders) is None:
-        return text
-    parts = [text, f"May decide: {policy.in_words()}."]
-    if pending.votes:
-        names = ", ".join(_vote_text(each) for each in pending.votes)
-        parts.append(f"Approved by {names}: another person has to approve the same.")
-    return " ".join(filter(None, parts))
-
-
-def _vote_text(vote: Vote) -> str:
-    changed = "" if vote.arguments is None else f" with {output_text(vote.arguments)}"
-    return one_line(f"{vote.name}{changed}", 300)

@@ -3,80 +3,96 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
-from ..client import get_run, session
+from ..client import RunHandle, get_run, session
 from ..commands import command_line
 from ..errors import RunNotFound, SessionError
 from ..events import RunEvent
-from .gateway import Gateway
+from ..protocol.outcome import Held
+from ..protocol.search_attributes import STATUS
+from .gateway import FoundRun, Gateway
+from .identity import Identity
 from .problems import HttpProblem
 
 T = TypeVar("T")
 HELD_SECONDS = 15.0
 """A run that goes on within this time is waited for."""
-_WHILE_HELD = ("status", "permission_requested")
+KIND = "held"
+"""Of the problem that says so."""
+WHILE_HELD = ("status", "permission_requested")
 """Events that do not say that the run goes on."""
 
 
-def _patience(gateway: Gateway) -> float:
-    return min(HELD_SECONDS, gateway.stream_seconds)
+async def unless_held(gateway: Gateway, run_id: str, answer: Awaitable[T], *, since: float | None = None) -> T:
+    """Return what is awaited. Raises `HttpProblem` where the run, or the one of its session before it, is held.
 
-
-async def unless_held(gateway: Gateway, run_id: str, answer: Awaitable[T]) -> T:
-    """Return what is awaited. Raises `HttpProblem` where the run, or the one of its session before it, is held."""
+    The run is looked at when nothing has come for `HELD_SECONDS`, counted from `since` on the loop's clock.
+    """
     task = asyncio.ensure_future(answer)
+    patience = min(HELD_SECONDS, gateway.stream_seconds / 2)
+    waited = 0.0 if since is None else asyncio.get_running_loop().time() - since
     try:
-        while not (await asyncio.wait({task}, timeout=_patience(gateway)))[0]:
-            await _require_not_held(gateway.client, run_id)
+        while not (await asyncio.wait({task}, timeout=max(0.0, patience - waited)))[0]:
+            waited = 0.0
+            if held := await _held(gateway.client, run_id):
+                raise HttpProblem(503, KIND, held_text(run_id, held[0]), headers={"Retry-After": "60"})
         return task.result()
     finally:
         task.cancel()
+        await asyncio.wait({task})
 
 
 async def until_held(
     gateway: Gateway, run_id: str, events: AsyncGenerator[RunEvent, None]
 ) -> AsyncGenerator[RunEvent, None]:
     """Yield the events of the run. Raises `HttpProblem` where it is held, and does not go on in time."""
-    held: RunEvent | None = None
+    clock = asyncio.get_running_loop().time
+    since = clock()
     async with aclosing(events):
-        while found := await _next(gateway, run_id, events, held):
-            if found[0].type not in _WHILE_HELD:
-                held = found[0] if found[0].type == "held" else None
-            yield found[0]
+        while (event := await unless_held(gateway, run_id, anext(events, None), since=since)) is not None:
+            if event.type not in WHILE_HELD:
+                since = clock()
+            yield event
 
 
-async def _next(
-    gateway: Gateway, run_id: str, events: AsyncGenerator[RunEvent, None], held: RunEvent | None
-) -> list[RunEvent]:
-    """Return the next event; [] after the last."""
+async def begun(gateway: Gateway, identity: Identity, run: RunHandle) -> FoundRun:
+    """Return the run of a message once it has begun, which may wait for others. Raises as `unless_held` does."""
+    await unless_held(gateway, run.id, run.status())
+    return await gateway.run(identity, run.id)
+
+
+async def _held(client: Client, run_id: str) -> Sequence[Held]:
+    """Return why the run is held, or runs that it has called, or the one of its session before it."""
     try:
-        async with asyncio.timeout(_patience(gateway) if held else None):
-            return [await anext(events)]
-    except StopAsyncIteration:
-        return []
-    except TimeoutError:
-        if held is None:
-            raise
-        raise _problem(run_id, held.data["reason"], held.data["message"]) from None
-
-
-async def _require_not_held(client: Client, run_id: str) -> None:
-    before, slash, turn = run_id.rpartition("/")
-    try:
-        if slash and turn.isdecimal():
-            run_id = (await session(client, None, before).status()).run_id or run_id
-        status = await get_run(client, run_id).status()
+        described = await client.get_workflow_handle(run_id).describe()
+        # Temporal counts questions to a run; what the server itself knows of it is free.
+        is_alone = not described.raw_description.pending_children
+        if is_alone and described.typed_search_attributes.get(STATUS) not in (None, "held"):
+            return ()
+        return (await get_run(client, run_id).status()).held
     except (RunNotFound, SessionError):
-        return  # Whoever waits for it is told.
-    if status.held:
-        raise _problem(run_id, status.held[0].reason, status.held[0].why)
+        return ()  # Whoever waits for it is told.
+    except RPCError as error:
+        before, slash, turn = run_id.rpartition("/")
+        if error.status is not RPCStatusCode.NOT_FOUND or not (slash and turn.isdecimal()):
+            return ()
+    return await _held_before(client, before)
 
 
-def _problem(run_id: str, reason: str, why: str) -> HttpProblem:
-    text = f"the run {run_id} is held ({reason}): {why}. Once that is mended: {command_line('go-on', run_id)}"
-    return HttpProblem(503, "held", text, headers={"Retry-After": "60"})
+async def _held_before(client: Client, id: str) -> Sequence[Held]:
+    try:
+        return (await session(client, None, id).status()).held
+    except (RunNotFound, SessionError, RPCError):
+        return ()
+
+
+def held_text(run_id: str, held: Held) -> str:
+    """Return the words for a run that is held, with the command that lets it go on."""
+    run = held.run_id or run_id
+    return f"the run {run} is held ({held.reason}): {held.why}. Once that is mended: {command_line('go-on', run)}"

@@ -60,7 +60,9 @@ class KaosDialect:
 
     def refusal(self, problem: HttpProblem) -> Response:
         """Return the answer to a request that is refused before it is read."""
-        return JSONResponse({"detail": str(problem)}, status_code=problem.status, headers=problem.headers)
+        return JSONResponse(
+            {"detail": str(problem), "kind": problem.kind}, status_code=problem.status, headers=problem.headers
+        )
 
 
 def _answering(gateway: Gateway, handle: Handle) -> Callable[[Request], Awaitable[Response]]:

@@ -30,11 +30,13 @@ from ..schema import object_schema
 from ..text import one_line
 from ..tool_calls import PendingApproval
 from .ending import GatewayEnds
-from .gateway import CUT_SHORT, FoundRun, Gateway, OfferedAgent, output_text, with_deciders
+from .gateway import FoundRun, Gateway, OfferedAgent
+from .held import held_text
 from .identity import Identity
 from .operations import JsonRpcEntrance, json_rpc_refusal, problem_of_request
 from .own_types import moment
 from .problems import HttpProblem
+from .words import CUT_SHORT, output_text, with_deciders
 
 ORIGIN_NAME = "gateway:mcp"
 """`PerdureOrigin` of runs that are started here."""
@@ -180,6 +182,8 @@ class _AgentServer:
             "status": "waiting for a person" if waiting else "working",
             "next": f"call the tool {RESULT!r} with this run",
         }
+        if status.held:
+            told |= {"status": "held", "why": held_text(found.id, status.held[0])}
         return text_result(json.dumps({**told, "waiting": waiting} if waiting else told))
 
     async def _report(self, ctx: Context, found: FoundRun) -> None:

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from ..client import RunHandle
 from ..errors import RunError
-from ..interop.octopus import PREAMBLE_CHARS, OctopusEvent, octopus_events, sse_frame
+from ..interop.octopus import OctopusEvent, octopus_events, sse_frame
 from .gateway import Gateway, OfferedAgent
 from .held import unless_held, until_held
 from .identity import Identity
@@ -96,7 +96,6 @@ async def _events(gateway: Gateway, identity: Identity, run: RunHandle) -> Async
     async with gateway.ending.waits.limit():
         agent = await unless_held(gateway, run.id, run.agent_name())  # waits until the run has begun
     read = until_held(gateway, run.id, gateway.stream(await gateway.run(identity, run.id)))
-    held_back = PREAMBLE_CHARS if gateway.stream_after is None else gateway.stream_after
-    async with aclosing(octopus_events(run, agent_id=agent, events=read, held_back=held_back)) as events:
+    async with aclosing(octopus_events(run, agent_id=agent, events=read, held_back=gateway.stream_after)) as events:
         async for event in events:
             yield event

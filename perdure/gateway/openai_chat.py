@@ -18,7 +18,7 @@ from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent
 from ..messages import DELEGATED, Usage
 from ..options import RunOptions
-from .gateway import FINISHES, FoundRun, Gateway, OfferedAgent, digest_of, output_text
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
 from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
 from .held import unless_held, until_held
 from .identity import Identity
@@ -38,6 +38,7 @@ from .openai_wire import (
 from .operations import json_body, problem_of_request
 from .problems import HttpProblem, run_headers
 from .sse import event_stream, frame, with_keepalives
+from .words import FINISHES, output_text
 
 
 class ChatCompletions:

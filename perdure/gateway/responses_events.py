@@ -112,6 +112,9 @@ class ResponseEvents:
             case "llm_complete":
                 self._usage += Usage.model_validate(event.data["usage"])
                 self._reply.complete(event.data.get("lostAttempts", 0))
+                text = event.data.get("text", "")  # before calls of tools
+                if self._held_back is not None and len(text) > self._held_back:
+                    yield from self._show(text)
             case "messages_updated":
                 yield from self._settle(_answer_in(event.data["messages"]))
             case "tool_call_start":
@@ -143,16 +146,22 @@ class ResponseEvents:
         if not reply.is_complete:
             return
         reply.is_complete = False
-        if text is None or not text.startswith(reply.text_of_client):
-            yield from reply.void()
-        reply.text = text or ""
-        yield from reply.meet_client(is_whole=True)
+        yield from self._show(text or "")
         if not text:
             yield from reply.void()
             return
-        yield from reply.show()
         item, reply.item = reply.item, ""
         yield from self._finish_text(item, reply.index, text)
+
+    def _show(self, text: str) -> Iterator[Frame]:
+        """Show the whole text of the reply, in place of what the client has of another one; "" for none."""
+        reply = self._reply
+        if not (text and text.startswith(reply.text_of_client)):
+            yield from reply.void()
+        reply.text = text
+        yield from reply.meet_client(is_whole=True)
+        if text:
+            yield from reply.show()
 
     def _finish_text(self, id: str, index: int, text: str) -> Iterator[Frame]:
         place = {"item_id": id, "output_index": index, "content_index": 0}

@@ -15,10 +15,12 @@ from ..client.callers import held_back_characters
 from ..client.deletion import Deletions, DeletionTarget
 from ..conversation import Append
 from ..errors import RunError
-from ..events import CONVERSATION_EVENTS
+from ..events import CONVERSATION_EVENTS, RunEvent
 from ..messages import Message
+from ..protocol.outcome import Held
 from ..protocol.search_attributes import AGENT
 from .gateway import MEMO, FoundRun, Gateway, digest_of
+from .held import KIND, WHILE_HELD, held_text, until_held
 from .identity import Identity
 from .openai_wire import BadParameter
 from .operations import problem_of_request
@@ -82,11 +84,17 @@ class ShownResponse:
         made = self._events()
         for event in await self._found.handle.events():
             made.take(event)
+            if event.type not in WHILE_HELD and not made.is_over:
+                made.body["error"] = self._why_held(event) if event.type == KIND else None
             if event.type == "llm_start" and not made.is_over:
                 made.body["status"] = "in_progress"
         if made.requests < self.id.part:
             raise HttpProblem(404, "not_found", f"There is no response {str(self.id)!r}")
         return made.body
+
+    def _why_held(self, event: RunEvent) -> dict[str, Any]:
+        held = Held(reason=event.data["reason"], kind=event.data["kind"], why=event.data["message"], since=event.time)
+        return {"code": KIND, "message": held_text(self._found.id, held)}
 
     async def whole(self) -> dict[str, Any]:
         """Wait for its end, and return it. Raises `HttpProblem` where the run has failed."""
@@ -99,8 +107,8 @@ class ShownResponse:
         return made.body
 
     async def _frames_of(self, made: ResponseEvents) -> AsyncGenerator[Frame, None]:
-        """Yield the events that are made of the run's until the response is over."""
-        async with aclosing(self._gateway.stream(self._found)) as events:
+        """Yield the events that are made of the run's until the response is over. Raises where the run is held."""
+        async with aclosing(until_held(self._gateway, self._found.id, self._gateway.stream(self._found))) as events:
             async for event in events:
                 for each in made.take(event):
                     yield each

@@ -6,24 +6,38 @@ import signal
 from pathlib import Path
 
 import openai
+import pytest
 
 from ..support.command_line import AGENT, Cli
 
+HOUSE = """
+from perdure import GuardrailResult, Guardrails
+
+def judge(messages):
+    return GuardrailResult(allowed=messages[-1].text != "No", reason="not today")
+
+RULES = Guardrails(input=judge)
+"""
 AGENTS = str(AGENT / "ages.prompty")
 
 
 async def test_one_command_has_it_all(embedded: Cli, tmp_path: Path) -> None:
-    """The embedded server, a worker with the tools, and what to paste into a client."""
+    """The embedded server, a worker with the code that is named, and what to paste into a client."""
     file = tmp_path / "clerk.prompty"
     file.write_text("---\nname: clerk\nmodel: gpt-x\n---\nsystem:\nBe brief.\n")
     embedded.environment["DEBUG_MOCK_RESPONSES"] = '["Hello."]'
-    gateway = await embedded.start("serve", str(file), "--port", "0", "--mock")
+    code = tmp_path / "house.py"
+    code.write_text(HOUSE)
+    gateway = await embedded.start("serve", str(file), "--port", "0", "--mock", "--guardrails", f"{code}:RULES")
     pasted = await gateway.says("OpenAI:")
     url = pasted.partition('base_url="')[2].partition('"')[0]
     async with openai.AsyncOpenAI(base_url=url, api_key="anything", max_retries=0) as client:
         assert [each.id async for each in await client.models.list()] == ["clerk"]
         said = await client.chat.completions.create(model="clerk", messages=[{"role": "user", "content": "Hi"}])
         assert said.choices[0].message.content == "Hello."
+        with pytest.raises(openai.UnprocessableEntityError) as denied:
+            await client.chat.completions.create(model="clerk", messages=[{"role": "user", "content": "No"}])
+        assert denied.value.code == "guardrail_denied"
     assert (await gateway.finish(signal.SIGTERM)).code == 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from perdure import Guardrails
 from perdure.agents import Agent
 from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway, OfferedAgent
@@ -68,6 +69,7 @@ def serve_agents(stage: Stage) -> Serve:
         *agents: Agent,
         known: Sequence[Authenticator] = (),
         tools: Any = (),
+        guardrails: Mapping[str, Guardrails] | None = None,
         limits: Limits = USUAL_LIMITS,
         hosts: Sequence[str] = ("*",),
         port: int = 0,
@@ -76,7 +78,7 @@ def serve_agents(stage: Stage) -> Serve:
         offers = {agent.name: OfferedAgent(agent.name, agent, Path(f"{agent.name}.prompty")) for agent in agents}
         gateway = Gateway(stage.client, offers, stage.task_queue, known, **settings)
         async with (
-            stage.worker(tools),
+            stage.worker(tools, guardrails=guardrails),
             serve(gateway_app(gateway, hosts=hosts, limits=limits), "127.0.0.1", port) as url,
         ):
             yield Served(gateway, url)

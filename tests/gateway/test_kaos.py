@@ -78,7 +78,7 @@ async def test_a_peer_hands_over_a_task(scripted: Scripted, serve_agents: Serve)
             ([{"role": "system", "content": "x"}], "No user or task-delegation message found"),
         ):
             refused = await http.post("/v1/chat/completions", json={"messages": messages})
-            assert (refused.status_code, refused.json()) == (400, {"detail": detail})
+            assert (refused.status_code, refused.json()["detail"]) == (400, detail)
         assert (await http.get("/memory/events", params={"limit": "-1"})).status_code == 422
         assert (await http.get("/memory/events", params={"session_id": "none"})).status_code == 404
 

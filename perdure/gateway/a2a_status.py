@@ -1,0 +1,70 @@
+"""A run as an A2A task: its status, with words where there are any, and its output as an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from a2a.helpers import new_text_artifact, new_text_message
+from a2a.types import Message, Role, TaskArtifactUpdateEvent, TaskState, TaskStatus, TaskStatusUpdateEvent
+
+from ..protocol.outcome import Held
+from ..tool_calls import PendingApproval
+from .gateway import FoundRun
+from .held import held_text
+from .words import CUT_SHORT, output_text, with_deciders
+
+ANSWER = "answer"
+"""The artifact that has a run's output."""
+
+
+def context_of(run_id: str) -> str:
+    """Return the session of a run; a run of none is its own context."""
+    session, slash, turn = run_id.rpartition("/")
+    return session if slash and turn.isdecimal() else run_id
+
+
+def piece(found: FoundRun, text: str, goes_on: bool) -> TaskArtifactUpdateEvent:
+    """Return a piece of the output, which goes on with what was sent, or takes its place."""
+    artifact = new_text_artifact(ANSWER, text, artifact_id=ANSWER)
+    context = context_of(found.id)
+    return TaskArtifactUpdateEvent(task_id=found.id, context_id=context, artifact=artifact, append=goes_on)
+
+
+def still_working(found: FoundRun) -> TaskStatusUpdateEvent:
+    """Return the last update of a stream that ends before its task."""
+    told = _agent_message(found, "The stream ends here, the task goes on: SubscribeToTask, or GetTask.")
+    status = TaskStatus(state=TaskState.TASK_STATE_WORKING, message=told)
+    return TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
+
+
+def working_status(found: FoundRun, held: Sequence[Held]) -> TaskStatus:
+    """Return the status of a task that has not ended; its message says why it is held."""
+    told = _agent_message(found, held_text(found.id, held[0])) if held else None
+    return TaskStatus(state=TaskState.TASK_STATE_WORKING, message=told)
+
+
+def _agent_message(found: FoundRun, text: str) -> Message:
+    return new_text_message(text, context_id=context_of(found.id), task_id=found.id, role=Role.ROLE_AGENT)
+
+
+def failure_status(found: FoundRun, text: str) -> TaskStatus:
+    """Return the status of a task that has failed."""
+    return TaskStatus(state=TaskState.TASK_STATE_FAILED, message=_agent_message(found, text))
+
+
+def completed_status(found: FoundRun, cut_short: str | None) -> TaskStatus:
+    """Return the status of a task with an answer; its message says what is missing of that."""
+    told = _agent_message(found, CUT_SHORT[cut_short]) if cut_short else None
+    return TaskStatus(state=TaskState.TASK_STATE_COMPLETED, message=told)
+
+
+def waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskStatus:
+    """Return the status of a task that waits for a person: what for, and how to decide."""
+    first = pending[0]
+    if first.question:
+        text = with_deciders(first.question, first)
+    else:
+        asked = with_deciders(f"May {first.name} be called with {output_text(first.arguments)}?", first)
+        data = f'{{"digest": "{first.digest}", "approved": true}}'
+        text = f"{asked} Answer `approve`, or `deny` and why, or send the data {data}."
+    return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text))
