@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..client import get_run
 from ..client.connection import server_time
 from ..client.listing import listed_status
-from ..commands import ways_to_decide
+from ..commands import command_line, ways_to_decide
 from ..declared_tools import needs_gateway
 from ..messages import Usage
 from ..protocol.names import WORKFLOW
@@ -107,8 +107,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [row["id"], agent, status, turns, started, describe_seconds(row["age"])]
 
 
-AT_ONCE = 20
-"""So many runs are asked at the same time."""
+AT_ONCE, LIST_SECONDS = 100, 4.0
+"""So many runs are asked at the same time, and for so long in all: what is known by then is shown."""
 
 
 async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_json: bool) -> None:
@@ -133,23 +133,35 @@ async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_j
 
 
 async def _rows(client: Client, query: str, limit: int) -> list[dict[str, Any]]:
-    """Return a row for each run that waits, or can't be read; several are asked at once, in the order of the list."""
+    """Return a row for each run that waits, or can't be read, in the order of the list; read within one bound."""
     rows: list[dict[str, Any]] = []
-    async for ids in _batches(_candidates(client, query)):
-        rows += [row for row in await asyncio.gather(*(_waiting_row(client, id) for id in ids)) if row]
+    end = asyncio.get_running_loop().time() + LIST_SECONDS
+    async for ids in _batches(_candidates(client, query), min(limit, AT_ONCE)):
+        asked = {id: asyncio.create_task(_waiting_row(client, id)) for id in ids}
+        await asyncio.wait(asked.values(), timeout=max(0.0, end - asyncio.get_running_loop().time()))
+        for id, task in asked.items():
+            if not task.done():
+                task.cancel()
+            if row := (task.result() if task.done() else {"id": id, "pending": [], "error": _late(id)}):
+                rows.append(row)
         if len(rows) >= limit:
             break
     return rows[:limit]
 
 
-async def _batches(ids: AsyncIterator[str]) -> AsyncIterator[list[str]]:
+def _late(id: str) -> str:
+    return f"it was not read within {LIST_SECONDS:g} s: {command_line('status', id)}"
+
+
+async def _batches(ids: AsyncIterator[str], size: int) -> AsyncIterator[list[str]]:
     batch: list[str] = []
     async for id in ids:
         batch.append(id)
-        if len(batch) == AT_ONCE:
+        if len(batch) == size:
             yield batch
             batch = []
-    yield batch
+    if batch:
+        yield batch
 
 
 async def _waiting_row(client: Client, id: str) -> dict[str, Any] | None:

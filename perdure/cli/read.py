@@ -44,6 +44,7 @@ async def _status(id: str, as_json: bool) -> None:
             await tell_encrypted(server, run_id, error, as_json=as_json)
             return
         standing = await session_of(server.client, None, id).status() if id != run_id else None
+        missing = await _missing_keys(server, run_id) if any(each.run_id is None for each in found.held) else []
         if found.queue_without_worker:
             memo = await read_memo(await server.client.get_workflow_handle(run_id).describe())
     if as_json:
@@ -76,6 +77,8 @@ async def _status(id: str, as_json: bool) -> None:
     for held in found.held:
         run = "" if held.run_id is None else f"run {held.run_id} is "
         answer(f"{run}held ({held.reason}) since {local_time(held.since)}: {one_line(held.why, 500)}")
+    for variable in missing:
+        answer(f"  no worker of the run has {variable}: set it where the workers are started, and start them again")
     if found.held:
         answer(f"  let it go on: {command_line('go-on', run_id)}")
     if found.held_up:
@@ -98,6 +101,12 @@ async def _status(id: str, as_json: bool) -> None:
     if found.queue_without_worker:
         is_busy, version = found.workers_are_busy, found.pinned_to
         answer(waiting_text(run_id, found.queue_without_worker, memo, is_polled=is_busy, pinned_to=version))
+
+
+async def _missing_keys(server: ServerConnection, run_id: str) -> list[str]:
+    from .doctor.workers import missing_keys  # needs what workers need
+
+    return await missing_keys(server.client, await server.client.get_workflow_handle(run_id).describe())
 
 
 def result(

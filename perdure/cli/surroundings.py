@@ -260,15 +260,14 @@ def specification_findings(asset: Mapping[str, Any], folder: Path) -> Iterator[F
         path = tool.get("specification")
         if tool.get("kind") != "openapi" or not isinstance(path, str) or not path:
             continue
-        from ..tools.openapi.document import SpecificationError  # few agents have such a tool
-        from ..tools.openapi.sources import is_url, mistakes_in_file
+        from ..tools.openapi import document, sources  # few agents have such a tool
 
-        if is_url(path):
+        if sources.is_url(path):
             continue
         where = (*place, "specification")
         try:
-            mistakes = mistakes_in_file(path, folder)
-        except SpecificationError:
+            mistakes = sources.mistakes_in_file(path, folder)
+        except document.SpecificationError:
             continue  # Another check says what is wrong with it.
         except ImportError:
             return

@@ -21,7 +21,8 @@ from ..errors import ConfigurationError
 from ..providers.rates import parsed_rates, shown_rate
 from ..trace.environment import collector_provider
 from ..worker import create_worker, tune_process
-from ..worker.health import serving_health
+from ..worker.ending import failing_soon
+from ..worker.health import require_tasks, serving_health
 from ..worker_limits import WorkerLimits
 from . import shared_options as options
 from . import worker_options as more
@@ -187,8 +188,9 @@ async def _work(
     as_json: bool,
 ) -> None:
     tune_process()
-    async with connect_to_server() as server, collector_provider(say) as traces:
+    async with connect_to_server() as server, collector_provider(say) as traces, failing_soon(settings):
         await register_search_attributes(server.client)
+        await require_tasks(server.client, settings["task_queue"])
         running = create_worker(
             server.client,
             tracer_provider=traces,

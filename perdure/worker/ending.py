@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from temporalio.worker import Worker
 
+from ..errors import ConfigurationError
 from ..redaction import get_logger
+from ..text import one_line
 
+FAILED_END_SECONDS = 5.0
+"""In which a worker ends that the server gives no tasks any more: it could report none of them."""
 END_SECONDS = 10.0
 """Since the last task of the worker was done; the core takes milliseconds."""
 _log = get_logger("perdure.worker")
@@ -39,3 +45,45 @@ def bound_end(worker: Worker, seconds: float = END_SECONDS) -> Worker:
 
     bridge.finalize_shutdown = finalize_in_time
     return worker
+
+
+@contextmanager
+def surely_over(worker: Worker) -> Iterator[None]:
+    """Let nobody wait for the worker's shutdown once the block has run it.
+
+    The SDK (1.35) does not note that it is complete where the worker is cancelled while it shuts down, such as by the
+    failure of another worker beside it: whoever leaves its `async with` then waits for ever.
+    """
+    try:
+        yield
+    finally:
+        if isinstance(complete := getattr(worker, "_shutdown_complete_event", None), asyncio.Event):
+            complete.set()
+
+
+@asynccontextmanager
+async def failing_soon(settings: dict[str, Any], seconds: float = FAILED_END_SECONDS) -> AsyncIterator[None]:
+    """Let a worker with these settings that runs in the block end soon after it has failed.
+
+    Raises `ConfigurationError` with why it has failed.
+    """
+    failed: list[BaseException] = []
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+
+    async def note(error: BaseException) -> None:
+        failed.append(error)
+        timer.append(loop.call_later(seconds, task.cancel))
+
+    timer: list[asyncio.TimerHandle] = []
+    settings["on_fatal_error"] = note
+    try:
+        yield
+    except (RuntimeError, asyncio.CancelledError) as error:
+        if not failed:
+            raise
+        why = failed[0].__cause__ or failed[0]
+        raise ConfigurationError(f"The worker has failed: {one_line(str(why), 300)}") from error
+    finally:
+        for each in timer:
+            each.cancel()

@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 
-from temporalio.service import RPCError, ServiceClient
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode, ServiceClient
 from temporalio.worker import Worker
 
+from ..activities.pollers import ACTIVITIES, pollers
 from ..errors import ConfigurationError
+from ..protocol.names import own_queue
 from .metrics import bind_address
 
 LIVE, READY = "/health/live", "/health/ready"
 FRESH_SECONDS = 1.0
 """How long an answer of the server's is believed."""
+LOOK_SECONDS, POLL_SECONDS = 0.05, 10.0
+"""Between two looks who polls, and for a poll: servers refuse shorter ones."""
 PATIENCE_SECONDS = 2.0
 """With which a client and the server are waited for."""
 MAX_REQUEST_BYTES = 8 * 1024
@@ -28,7 +36,7 @@ async def serving_health(address: str | None, worker: Worker) -> AsyncIterator[A
     """While the block runs, answer `/health/live` and `/health/ready` at `HOST:PORT`; do nothing without an address.
 
     It lives while the event loop turns. It is ready while the block of the context manager runs that this gives, and
-    the Temporal server answers. Raises `ConfigurationError` when nothing can be served there.
+    the Temporal server answers and takes polls. Raises `ConfigurationError` when nothing can be served there.
     """
     health = Health(worker)
     if address is None:
@@ -92,7 +100,9 @@ class Health:
             return "the worker starts or ends"
         async with self._asking:
             if time.monotonic() - self._answered[0] > FRESH_SECONDS:
-                self._answered = (time.monotonic(), await why_unwell(self._worker.client.service_client))
+                client, queue = self._worker.client, self._worker.task_queue
+                why = await why_unwell(client.service_client) or await why_no_tasks(client, queue)
+                self._answered = (time.monotonic(), why)
         return self._answered[1]
 
 
@@ -113,6 +123,51 @@ async def why_unwell(service: ServiceClient) -> str:
     except RPCError as error:
         return f"the Temporal server can't be asked: {error.status.name}"
     return "" if is_well else "the Temporal server is not well"
+
+
+async def require_tasks(client: Client, task_queue: str) -> None:
+    """Raises `ConfigurationError` where the server refuses to give tasks to this client's workers.
+
+    The SDK asks for a minute before it takes such a refusal for one, and seems to work meanwhile.
+    """
+    if why := await why_no_tasks(client, task_queue):
+        raise ConfigurationError(
+            f"{why}: a worker needs the right to poll in the namespace {client.namespace!r}. Expected credentials that "
+            "have it (TEMPORAL_API_KEY, or the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH)"
+        )
+
+
+async def why_no_tasks(client: Client, task_queue: str) -> str:
+    """Return why the server refuses the polls of this client's workers; "" where it takes them, or does not say.
+
+    One poll is made on a queue on which nothing ever comes: it is refused at once, or the server lists who polls.
+    """
+    queue, identity = own_queue(task_queue, "may-poll"), str(uuid.uuid4())
+    request = PollActivityTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=queue), identity=identity
+    )
+    limit = timedelta(seconds=POLL_SECONDS)
+    polling = asyncio.ensure_future(client.workflow_service.poll_activity_task_queue(request, timeout=limit))
+    listed = asyncio.create_task(_until_listed(client, queue, identity))
+    try:
+        await asyncio.wait({polling, listed}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        error = polling.exception() if polling.done() else None
+    finally:
+        polling.cancel()
+        listed.cancel()
+    is_refused = isinstance(error, RPCError) and error.status in _REFUSALS
+    return f"the Temporal server refuses this worker's polls ({error})" if is_refused else ""
+
+
+_REFUSALS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED)
+
+
+async def _until_listed(client: Client, queue: str, identity: str) -> None:
+    with suppress(RPCError):
+        while identity not in {each.identity for each in await pollers(client, queue, ACTIVITIES)}:
+            await asyncio.sleep(LOOK_SECONDS)
+        return
+    await asyncio.sleep(PATIENCE_SECONDS)  # Who may poll need not be allowed to see who polls.
 
 
 async def _is_well(service: ServiceClient) -> bool:

@@ -48,7 +48,7 @@ from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
 from .account import telling
 from .brakes import BrakeInterceptor, BrakeWatch
-from .ending import bound_end
+from .ending import bound_end, surely_over
 from .first_imports import import_providers, warming_up
 from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
@@ -279,6 +279,7 @@ class PerdurePlugin(SimplePlugin):
         brakes = self.brakes.watching(worker.client)
         before = (log_while(worker), brakes, held, self.user_loop.hold(), permits, account, limited, warming_up())
         async with AsyncExitStack() as stack, queue_measured(worker):
+            stack.enter_context(surely_over(worker))
             for each in before:
                 await stack.enter_async_context(each)
             with watchdog.watch_running_loop("the worker's event loop"):

@@ -11,8 +11,12 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from perdure.activities.pollers import somebody_polls
+from perdure.errors import ConfigurationError
 from perdure.worker import create_worker
-from perdure.worker.ending import bound_end
+from perdure.worker.ending import bound_end, failing_soon
+
+from ..support.waiting import wait_for
 
 
 async def test_a_core_that_never_ends_is_left(caplog: pytest.LogCaptureFixture) -> None:
@@ -40,3 +44,30 @@ async def test_each_worker_has_the_bound(client: Client, task_queue: str) -> Non
 
         bridge.finalize_shutdown = noted
     assert ended == [worker]
+
+
+async def test_nobody_waits_for_a_worker_that_was_cancelled_while_it_ended(client: Client, task_queue: str) -> None:
+    worker = create_worker(client, task_queue=task_queue)
+    running = asyncio.create_task(worker.run())
+    await wait_for(lambda: somebody_polls(client, task_queue))
+    for _ in range(2):  # it ends, and is kept from ending
+        running.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    await asyncio.wait([running])
+    async with asyncio.timeout(10):
+        await worker.shutdown()
+
+
+async def test_a_failed_worker_ends_soon_and_says_why() -> None:
+    settings: dict[str, Any] = {}
+
+    async def work() -> None:
+        async with failing_soon(settings, 0.0):
+            error = RuntimeError("Workflow worker failed")
+            error.__cause__ = RuntimeError("the polls are refused")
+            await settings["on_fatal_error"](error)
+            await asyncio.Event().wait()
+
+    with pytest.raises(ConfigurationError, match="The worker has failed: the polls are refused"):
+        await work()

@@ -13,9 +13,10 @@ from temporalio.client import Client
 
 from perdure.errors import ConfigurationError
 from perdure.worker import create_worker
-from perdure.worker.health import serving_health, why_unwell
+from perdure.worker.health import require_tasks, serving_health, why_no_tasks, why_unwell
 
 from ..support.dev_server import SHORT_CONNECTIONS, DevServer, free_port, server_in_memory
+from ..support.refusing_server import refusing_server
 from ..support.waiting import wait_for
 
 
@@ -71,3 +72,14 @@ async def test_a_port_that_is_taken_is_an_error(client: Client) -> None:
         with pytest.raises(ConfigurationError, match="no health can be served"):
             async with serving_health(address, create_worker(client, task_queue="q")):
                 pass
+
+
+async def test_a_worker_that_may_not_poll_does_not_begin(client: Client, task_queue: str) -> None:
+    """The SDK would ask for a minute, and seem to work."""
+    assert await why_no_tasks(client, task_queue) == ""
+    async with refusing_server() as address:
+        refused = await Client.connect(address)
+        with pytest.raises(
+            ConfigurationError, match=r"refuses this worker's polls \(Request unauthorized\.\): a worker"
+        ):
+            await require_tasks(refused, task_queue)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -99,6 +100,20 @@ async def queue_states(client: Client, queues: Iterable[str], limit: int) -> lis
             if isinstance(need, Need):  # What is asked travels in the clear.
                 state.needs.append(need._replace(signatures={}) if need.run in encrypted else need)
     return sorted(states.values(), key=lambda state: state.name)
+
+
+async def missing_keys(client: Client, run: WorkflowExecution) -> list[str]:
+    """Return the variables with keys of the run's models that none of its workers has; [] where none answers.
+
+    Raises `RPCError`.
+    """
+    state = QueueState(run.task_queue, [run])
+    state.needs = [need for need in await needs_of(client, state.runs) if isinstance(need, Need)]
+    await ask_workers(client, [state], time.time())
+    accounts = [each.account for each in state.workers if each.account]
+    had = {name for account in accounts for name in account.variables}
+    needed = [variables for need in state.needs for model in need.models if (variables := needed_variables(model))]
+    return [variables[0] for variables in needed if accounts and not had & set(variables)]
 
 
 async def ask_workers(client: Client, states: Iterable[QueueState], now: float) -> None:

@@ -75,6 +75,8 @@ class Patience:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._is_away = False
+        self._missed_at: float | None = None
+        """When the first of the requests was made that nobody answered."""
         self._quota = ""
 
     async def __call__(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -128,7 +130,7 @@ class Patience:
                 self._note(is_away=is_away(error))
             else:
                 self._note(is_away=False)
-            await asyncio.sleep(CHECK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS if self._missed_at is None else RETRY_SECONDS)
 
     def _note_quota(self, quota: str) -> None:
         if quota and not self._quota:
@@ -136,8 +138,14 @@ class Patience:
         self._quota = quota
 
     def _note(self, *, is_away: bool) -> None:
-        """Say so when it has gone or come back; each once."""
-        if is_away == self._is_away:
+        """Say so when it has gone or come back; each once.
+
+        It has gone when a request is not answered twice: what is under way when it closes an old connection is lost.
+        """
+        now = time.monotonic()
+        self._missed_at = (self._missed_at or now) if is_away else None
+        is_first = self._missed_at is not None and now - self._missed_at < RETRY_SECONDS / 2
+        if is_away == self._is_away or is_first:
             return
         self._is_away = is_away
         address = self._client.service_client.config.target_host

@@ -24,7 +24,8 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from ...errors import ConfigurationError
-from .files import LostValues, StoredValue, lost_error
+from ...text import one_line
+from .files import NOT_STORED, LostValues, StoredValue, lost_error
 
 
 class NoSuchObjectError(Exception):
@@ -35,6 +36,8 @@ class NotAccessibleError(Exception):
     """This process may not read an object, or such a one can't be; raised by the clients of cloud storage."""
 
 
+PAUSES = (0.5, 1.5)
+"""Seconds before a value is offered again to a bucket that has refused it."""
 FRESH_SECONDS = 600.0
 """An object that was stored longer ago is stored again with its value: whoever removes values goes by that time."""
 _KEY = re.compile(r"v0/ns/[^/]+/(?:wt/[^/]+/wi/(?P<id>[^/]+)/ri/[^/]+/|.*/)?d/sha256/(?P<digest>[0-9a-f]{64})")
@@ -76,8 +79,21 @@ class CloudDriver(StorageDriver):
         return self._driver.type()
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """Store the values. Raises what the cloud's client raises, which is retried."""
-        return await self._driver.store(context, payloads)
+        """Store the values. Raises an `ApplicationError` where the bucket still refuses them after `PAUSES`.
+
+        What made a value is not done again for that: a tool would be executed once more.
+        """
+        for pause in PAUSES:
+            try:
+                return await self._driver.store(context, payloads)
+            except RuntimeError:
+                await asyncio.sleep(pause)
+        try:
+            return await self._driver.store(context, payloads)
+        except RuntimeError as error:
+            why = one_line(str(error.__cause__ or error), 300)
+            text = f"a value can't be stored in the bucket (PERDURE_STORAGE): {why}"
+            raise ApplicationError(text, type=NOT_STORED, non_retryable=True) from error
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]

@@ -44,6 +44,10 @@ async def waits(run: RunHandle) -> bool:
     return bool((await run.status()).pending_approvals)
 
 
+async def is_held(run: RunHandle) -> bool:
+    return (await run.status()).status == "held"
+
+
 async def found_in(stage: Stage) -> dict[str, Finding]:
     """Findings about the stage's queue and runs, by id."""
     server, own = ServerConnection(stage.client, None), {stage.task_queue, *(run.id for run in stage.runs)}
@@ -68,7 +72,7 @@ async def test_workers_that_have_changed_lack_a_key_or_freeze(
     findings = await wait_for(partial(found_in, stage), every=0.5)
     assert {"changed-signature", "no-provider-key"} == set(findings)
     assert "has the tool 'pay' as it was, which 1 open run may call" in findings["changed-signature"].text
-    assert "'cents' is new and required" in findings["changed-signature"].text
+    assert "Then it was pay(euros: float), here it is pay(cents: integer)" in findings["changed-signature"].text
     assert findings["no-provider-key"].level == "error"
     assert f"has {KEY}, the key of the model scripted, for 1 open run: {run.id}" in findings["no-provider-key"].text
     worker.process.send_signal(signal.SIGSTOP)
@@ -80,6 +84,18 @@ async def test_workers_that_have_changed_lack_a_key_or_freeze(
     assert frozen["silent-workers"].about["runs"] == [run.id]
     await worker.finish(signal.SIGKILL)
     await run.cancel()
+
+
+async def test_status_of_a_held_run_names_the_key_that_no_worker_has(
+    stage: Stage, scripted: Scripted, cli: Cli, address: str
+) -> None:
+    agent = scripted_agent(scripted([]), api_key=f"${{env:{KEY}}}")
+    async with stage.worker():
+        run = await stage.start(agent, on_failure="hold")
+        await wait_for(partial(is_held, run))
+        told = await cli("--address", address, "status", run.id)
+        await run.cancel()
+    assert f"no worker of the run has {KEY}: set it where the workers are started" in told.stdout
 
 
 async def test_a_connection_that_refuses_calls(stage: Stage) -> None:

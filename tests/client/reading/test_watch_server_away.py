@@ -9,8 +9,11 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.client import RunEvent, RunHandle, connect, get_run
+from perdure.client.reading.watch import Patience
 from perdure.errors import ConfigurationError
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
@@ -113,6 +116,24 @@ async def test_a_server_that_hangs_is_waited_for_too(
             await wait_for(lambda: noted(caplog, f"the server at {frail.address} answers again"))
             gate.open.set()
             assert (await result).output == "done"
+
+
+async def test_one_lost_answer_is_no_server_that_is_away(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """A server closes old connections, and what is under way then is lost."""
+    lost = [RPCError("transport error", RPCStatusCode.UNAVAILABLE, b"")] * 2
+
+    async def ask() -> str:
+        if lost and (error := lost.pop()):
+            raise error
+        return "done"
+
+    with caplog.at_level(logging.WARNING, "perdure.waiting"):
+        lost.pop()
+        assert await Patience(client)(ask) == "done"
+        assert caplog.messages == []
+        lost += [RPCError("transport error", RPCStatusCode.UNAVAILABLE, b"")] * 2
+        assert await Patience(client)(ask) == "done"
+    assert [text.partition(" at ")[0] for text in caplog.messages] == ["the server"] * 2
 
 
 async def test_a_wrong_address_still_fails_at_once() -> None:

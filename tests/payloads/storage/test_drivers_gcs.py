@@ -17,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import close_storage
+from perdure.payloads.storage.files import NOT_STORED
 
 from ...support.stored import require_own_values_removed
 
@@ -52,8 +53,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(204 if self.server.objects.pop(name, None) else 404, b"")
 
     def do_POST(self) -> None:
-        name = parse_qs(urlsplit(self.path).query)["name"][0]
-        self.server.objects[name] = self.rfile.read(int(self.headers["content-length"]))
+        name, data = (
+            parse_qs(urlsplit(self.path).query)["name"][0],
+            self.rfile.read(int(self.headers["content-length"])),
+        )
+        if self.server.refusals:
+            self._send(self.server.refusals.pop(), b"{}")
+            return
+        self.server.objects[name] = data
         self._send(200, json.dumps({"name": name}).encode())
 
     def _send(self, status: int, body: bytes) -> None:
@@ -75,6 +82,8 @@ class Bucket(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.objects: dict[str, bytes] = {}
+        self.refusals: list[int] = []
+        """Statuses of the next answers to values."""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
@@ -98,6 +107,21 @@ async def test_a_large_value_is_stored_under_the_prefix(converter: DataConverter
     assert await converter.decode(first, [str]) == [LARGE]
     (name,) = bucket.objects
     assert name.startswith("perdure/tests/v0/")
+    await close_storage()
+
+
+@pytest.mark.parametrize("status", [403, 507])
+async def test_a_bucket_that_refuses_a_value(converter: DataConverter, bucket: Bucket, status: int) -> None:
+    """One refusal passes; what made the value, such as a tool, is not done again for those that stay."""
+    bucket.refusals = [status]
+    assert await converter.decode(await converter.encode([LARGE]), [str]) == [LARGE]
+    bucket.objects.clear()
+    bucket.refusals = [status] * 100
+    with pytest.raises(
+        ApplicationError, match=rf"can't be stored in the bucket \(PERDURE_STORAGE\): {status}"
+    ) as raised:
+        await converter.encode([LARGE])
+    assert (raised.value.type, raised.value.non_retryable) == (NOT_STORED, True)
     await close_storage()
 
 

@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import close_storage
+from perdure.payloads.storage.files import NOT_STORED
 
 from ...support.stored import require_own_values_removed
 
@@ -72,10 +73,14 @@ async def test_a_damaged_object(converter: DataConverter) -> None:
     assert (raised.value.type, raised.value.non_retryable) == ("storage", True)
 
 
-async def test_a_bucket_that_does_not_exist_may_come(converter: DataConverter) -> None:
+async def test_a_bucket_that_refuses_a_value(converter: DataConverter) -> None:
+    """What made the value, such as a tool, is not done again for it."""
     nowhere = data_converter(storage="s3://no-such-bucket")
-    with pytest.raises(RuntimeError, match="store failed"):
+    with pytest.raises(
+        ApplicationError, match=r"can't be stored in the bucket \(PERDURE_STORAGE\): .*bucket"
+    ) as raised:
         await nowhere.encode([LARGE])
+    assert (raised.value.type, raised.value.non_retryable) == (NOT_STORED, True)
 
 
 async def test_the_values_of_a_run_are_found_and_removed(converter: DataConverter, client: Client) -> None:
