@@ -38,7 +38,7 @@ except ImportError:  # run as a script
 
 FILE = Path(__file__).with_name("agent-file.md")
 EXAMPLES = Path(__file__).with_name("agent_files")
-HIDDEN = {OpenApiTool: {"recorded"}}
+HIDDEN: dict[type[Node], set[str]] = {OpenApiTool: {"recorded"}, FunctionTool: {"of"}}
 OF_LOCKS = {"locked"}
 """Fields that perdure writes itself; the latter those of any tool."""
 OF_EVERY_TOOL = {
@@ -85,7 +85,8 @@ SECTIONS = (
         "Tools",
         "A list of tools, or a map by their names. [Functions](tools.md), [MCP servers](tools-mcp.md),\n"
         "[HTTP APIs](tools-openapi.md), [other agents](sub-agents.md), [remote agents](tools-a2a.md),\n"
-        "[activities and workflows](temporal-interop.md), [kinds of your own](tool-kinds.md).",
+        "[activities and workflows](temporal-interop.md), [kinds of your own](tool-kinds.md), and\n"
+        "[`kind: toolset`](tools.md#toolsets), which stands for the tools of a list.",
         (
             FunctionTool,
             ToolPolicy,

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .tools.binding import bind_tools as bind_tools
     from .tools.context import ToolContext as ToolContext
     from .tools.decorator import tool as tool
+    from .tools.handlers import Toolset as Toolset
     from .trimming import estimate_chars as estimate_chars
     from .trimming import trim_to_context_window as trim_to_context_window
     from .unknown_outcomes import Done as Done
@@ -118,6 +119,7 @@ else:
             ".tools.binding": "bind_tools",
             ".tools.context": "ToolContext",
             ".tools.decorator": "tool",
+            ".tools.handlers": "Toolset",
             ".trimming": "estimate_chars trim_to_context_window",
             ".unknown_outcomes": "Done NotDone Unknown",
             ".vouching": "Voucher",

@@ -60,6 +60,12 @@ __all__ = [
     "ToolPolicy",
 ]
 
+
+def declared_name(tool: Tool) -> str:
+    """Return the name of the tool that the file declares, for one that the model is offered."""
+    return (tool.of if isinstance(tool, FunctionTool | OfferedFunction) else None) or tool.name
+
+
 DEFAULT_PROVIDER = "openai"
 
 
@@ -241,7 +247,7 @@ class Agent(Node, metaclass=_AgentType):
         return self.model_copy(update={"model": self.models[number]}) if number else self
 
     def source(self, tool: Tool) -> Tool:
-        """Declared tool that offers this one: what the file has; for all but an `OfferedFunction`, itself."""
+        """Declared tool that offers this one: what the file has; itself for one that is offered as it is declared."""
         return tool
 
     def with_declarations(self, tools: Sequence[Tool]) -> Agent:
@@ -253,7 +259,7 @@ class Agent(Node, metaclass=_AgentType):
             return self
         replaced: dict[str, list[Tool]] = {}
         for tool in tools:
-            replaced.setdefault(tool.of if isinstance(tool, OfferedFunction) else tool.name, []).append(tool)
+            replaced.setdefault(declared_name(tool), []).append(tool)
         declared = [each for tool in self.tools or [] for each in replaced.get(tool.name, [tool])]
         copy = RunAgent.of(self.model_copy(update={"tools": declared}))
         copy._sources = {**copy._sources, **{tool.name: tool for tool in self.tools or [] if tool.name in replaced}}
@@ -303,7 +309,7 @@ class RunAgent(LoadedAgent):
     """Name → declared tool, for those whose offered functions stand in their place."""
 
     def source(self, tool: Tool) -> Tool:
-        return self._sources.get(tool.of, tool) if isinstance(tool, OfferedFunction) else tool
+        return self._sources.get(declared_name(tool), tool)
 
 
 def with_others(agent: Agent, others: Mapping[str, Agent]) -> RunAgent:

@@ -32,7 +32,14 @@ def of_type(words: str, *types: type, may_be_absent: bool = True) -> Expected:
     return Expected(words, lambda value: isinstance(value, types), may_be_absent)
 
 
-_FUNCTIONS = "a list of functions, such as [f], or a mapping from names to functions"
+_FUNCTIONS = "a list of functions, such as [f], a Toolset, or a mapping from names to functions"
+
+
+def _is_toolset(value: Any) -> bool:
+    """Return whether it is a `perdure.Toolset`, which is not imported for that."""
+    return hasattr(value, "prefixed") and hasattr(value, "declarations")
+
+
 _ARGUMENTS = {
     "agent": of_type("the path of a .prompty file, or an Agent", Agent, str, PathLike, may_be_absent=False),
     "path": of_type("the path of a .prompty file", str, PathLike, may_be_absent=False),
@@ -40,8 +47,10 @@ _ARGUMENTS = {
     "options": of_type("RunOptions, or a mapping of their fields", RunOptions, Mapping),
     "messages": Expected("a list of messages", is_list),
     "message": of_type("a text", str, may_be_absent=False),
-    "tools": Expected(_FUNCTIONS, lambda value: isinstance(value, Mapping) or is_list(value)),
-    "tool": Expected("a function", lambda value: callable(value) or isinstance(value, ModuleType | Agent)),
+    "tools": Expected(_FUNCTIONS, lambda value: isinstance(value, Mapping) or is_list(value) or _is_toolset(value)),
+    "tool": Expected(
+        "a function", lambda value: callable(value) or isinstance(value, ModuleType | Agent) or _is_toolset(value)
+    ),
     "tool_kinds": of_type("a mapping from kinds to objects of ToolKind", Mapping),
     "resources": of_type("a mapping from types to functions", Mapping),
     "guardrails": of_type("Guardrails(input=…, output=…, tool=…)", Guardrails),
@@ -82,6 +91,8 @@ def require_each(name: str, values: Mapping[str, Any] | None, kind: str) -> None
 def require_tools(tools: Any) -> None:
     """Raises TypeError for what is no collection of functions, and for what is none in it."""
     require(tools=tools)
+    if _is_toolset(tools):
+        return
     for each in (tools.values() if isinstance(tools, Mapping) else tools) or ():
         require_type("a tool", each, _ARGUMENTS["tool"]._replace(may_be_absent=False))
 

@@ -176,7 +176,8 @@ def _escalation(policy: ApprovalPolicy) -> float:
 
 
 class ToolPolicy(Node):
-    """How calls of a tool are executed: its key `perdure` in the file. What is absent is left to the tool's code."""
+    """How a tool is offered, and its calls executed: its key `perdure` in the file. What is absent is left to the
+    tool's code."""
 
     timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds for one execution."""
@@ -198,6 +199,12 @@ class ToolPolicy(Node):
     """So many of the last messages of the conversation go along with a call, for functions and other agents."""
     message: str | None = None
     """For `kind: prompty`: the parameter that is said to the other agent, as the last message that it begins with."""
+    prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,32}$")
+    """The model calls the tool's functions by names that begin with it and `_`."""
+    allowed_tools: list[str] | None = None
+    """Those of the tool's functions that are offered, by their names without the prefix; without it, all."""
+    denied_tools: list[str] | None = None
+    """Those of them that are not offered."""
 
 
 class _Tool(Node):
@@ -212,6 +219,11 @@ class _Tool(Node):
     locked: str | None = None
     """What the lock beside the agent's file pins of it (`perdure lock`), as JSON; no file has it."""
 
+    def offered_name(self, name: str) -> str:
+        """Return the name by which the model is offered one of the tool's functions."""
+        prefix = self.perdure.prefix if self.perdure else None
+        return f"{prefix}_{name}" if prefix else name
+
 
 class FunctionTool(_Tool):
     """A function of the worker's process (§2.8)."""
@@ -221,6 +233,8 @@ class FunctionTool(_Tool):
     """The arguments; without them, the function's signature says them."""
     strict: bool | None = None
     """Whether the provider holds the model's arguments to the schema."""
+    of: str | None = Field(default=None, exclude_if=operator.not_)
+    """The name that the file declares, of a function that the model is offered by another one; no file has it."""
 
 
 class McpApprovalMode(Node):

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from temporalio import activity
 
-from ..agents import Agent, Model
+from ..agents import Agent, Model, declared_name
+from ..declared_tools import FunctionTool
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..guardrails import Compactor, GuardrailPoint
 from ..options import RunOptions
@@ -133,17 +134,18 @@ class Stock:
             self.credentials.forget(run, agent)  # It may be what a server has refused: the next question asks anew.
         if run.options.max_cost_usd is not None and run.mock_responses is None:
             await _require_prices(self.prices, run, agents_in(found.tools))
-        tools = [spec.model_copy(update=self._execution(spec)) for spec in found.tools]
+        named = {tool.name: declared_name(tool) for tool in found.offered if isinstance(tool, FunctionTool)}
+        tools = [spec.model_copy(update=self._execution(spec, named.get(spec.name, spec.name))) for spec in found.tools]
         compactor = run.options.compactor and not found.lacking and self.hooks.compactor(run.options.compactor)
         rates = self.rates if run.mock_responses is None else {}
         paced = paced_calls(rates, run.agent, compactor or None, activity.info().task_queue)
         return found.model_copy(update={"tools": tools, "paced": paced, "mock_responses": run.mock_responses})
 
-    def _execution(self, spec: ToolSpec) -> dict[str, Any]:
-        """Return by which activity the tool is executed, and on which queue."""
-        is_named = self.takes_any_tool or spec.name in self.toolbox.names
-        queue = tool_queue(activity.info().task_queue, spec.name) if spec.max_parallel else None
-        named = f"{TOOL_PREFIX}{spec.name}" if is_named else None
+    def _execution(self, spec: ToolSpec, function: str) -> dict[str, Any]:
+        """Return by which activity the tool is executed, and on which queue; `function` is its name on workers."""
+        queue = tool_queue(activity.info().task_queue, function) if spec.max_parallel else None
+        name = function if queue else spec.name
+        named = f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
         return {"activity": named, "queue": queue}
 
 

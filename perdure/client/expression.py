@@ -13,7 +13,7 @@ from ..prompty.load import load_dict
 from ..prompty.render import find_markers
 from ..providers.registry import require_ids
 from ..tools.declaration import agent_with_tools, completed_declaration
-from ..tools.handlers import collect_tools
+from ..tools.handlers import Toolset, toolset_of
 from .output_type import with_output_type
 
 _QUESTION = "\n\nuser:\n{{question}}\n"
@@ -23,7 +23,7 @@ def agent(
     model: str | Mapping[str, Any],
     *,
     instructions: str = "",
-    tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Mapping[str, Any]] = (),
+    tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset | Mapping[str, Any]] = (),
     output_type: Any = None,
     name: str = "agent",
     description: str | None = None,
@@ -40,8 +40,8 @@ def agent(
     marker is the system's. Without a `user:` part, what the user says is the input `question`. `inputs` declare the
     inputs as files do; without them, those that the template uses are declared as required texts.
 
-    `tools` are functions, and declarations of other tools as in files: `{"name": "files", "kind": "mcp", …}`. The
-    functions go along with the agent to `invoke_agent` and `run_in_process`; a worker has them by
+    `tools` are functions, toolsets, and declarations of other tools as in files: `{"name": "files", "kind": "mcp", …}`.
+    The functions go along with the agent to `invoke_agent` and `run_in_process`; a worker has them by
     `create_worker(client, tools=[agent])`. `output_type` says what the answer is: see `start_run`. `options` are the
     model's, such as `{"temperature": 0}`. Relative paths in declarations start at `base_dir`.
 
@@ -53,33 +53,38 @@ def agent(
     if isinstance(tools, Mapping) or not is_list(tools):
         require_tools(tools)
     require_type("instructions", instructions, of_type("a text", str))
-    written = [] if isinstance(tools, Mapping) else [dict(each) for each in tools if isinstance(each, Mapping)]
-    functions = dict(tools) if isinstance(tools, Mapping) else collect_tools(_without_maps(tools))
+    given = toolset_of(tools)
     body = instructions if _is_asked(instructions) else instructions + _QUESTION
     data: dict[str, Any] = {
         "name": name,
         "description": description,
         "model": {**_model(model), **({"options": options} if options else {}), **_connection(connection)},
         "inputs": inputs if inputs is not None else _inputs(body),
-        "tools": written,
+        "tools": given.declarations,
         "metadata": metadata,
         "instructions": body.lstrip(),
     }
-    given = {key: value for key, value in data.items() if value is not None}
-    loaded = agent_with_tools(load_dict(given, base_dir=base_dir, defer_environment=True), functions)
+    written = {key: value for key, value in data.items() if value is not None}
+    loaded = agent_with_tools(load_dict(written, base_dir=base_dir, defer_environment=True), given.functions)
     require_ids(loaded)
     found = [
-        completed_declaration(tool, functions[tool.name]) if tool.name in functions else tool
+        completed_declaration(tool, given.functions[tool.name]) if tool.name in given.functions else tool
         for tool in loaded.tools or ()
     ]
     loaded = loaded.model_copy(update={"tools": found or None})
     if output_type is not None:
         loaded = with_output_type(loaded, output_type)
-    return LoadedAgent.of(loaded, functions=functions, output_type=output_type)
+    return LoadedAgent.of(loaded, functions=given.functions, output_type=output_type)
 
 
-def _without_maps(tools: Sequence[Callable[..., Any] | Mapping[str, Any]]) -> list[Callable[..., Any]]:
-    return [each for each in tools if not isinstance(each, Mapping)]
+def with_declared(agent: Agent, declarations: Sequence[Mapping[str, Any]]) -> Agent:
+    """Return the agent with these tools, too, as far as it does not declare them itself.
+
+    Raises LoadError for what is wrong with a declaration.
+    """
+    declared = load_dict({"tools": declarations}, defer_environment=True).tools if declarations else None
+    new = [tool for tool in declared or () if agent.tool(tool.name) is None]
+    return agent.model_copy(update={"tools": [*(agent.tools or []), *new]}) if new else agent
 
 
 def _is_asked(instructions: str) -> bool:

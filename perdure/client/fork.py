@@ -13,9 +13,8 @@ from typing import Any
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..agents import Agent, with_others
+from ..agents import Agent, declared_name, with_others
 from ..conversation import batches, total_bytes
-from ..declared_tools import OfferedFunction
 from ..errors import ConfigurationError, InvokerError, RenderError
 from ..history.before import ConversationBefore, conversation_before
 from ..history.chain import Chain
@@ -53,7 +52,7 @@ def agent_to_start(agent: Agent | str | PathLike[str]) -> Agent:
 
 def functions_of(agent: Agent, offered: Sequence[Any]) -> set[str]:
     """Names of what the model may call; `offered` is what the run's inventory says of tools that offer several."""
-    several = {tool.name: tool.of for tool in offered if isinstance(tool, OfferedFunction)}
+    several = {tool.name: declared_name(tool) for tool in offered}
     sources = set(several.values())
     declared = {tool.name for tool in agent.tools or []}
     return (declared - sources) | {name for name, source in several.items() if source in declared}

@@ -32,7 +32,7 @@ from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
 from ..tools.declaration import agent_with_tools
 from ..tools.files import record_tools
-from ..tools.handlers import collect_tools
+from ..tools.handlers import toolset_of
 from ..tools.kind import Kinds, ToolKind
 from ..tools.threads import LoopThread
 from ..tools.user_loop import end_on
@@ -279,7 +279,12 @@ def _agent_with_tools(
     Those that its file does not declare are offered as well (§9.2).
     """
     agent = loaded_agent(path_or_agent, choice)
-    functions = {**loaded_from(agent).functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
+    given = toolset_of(tools)
+    functions = {**loaded_from(agent).functions, **given.functions}
+    if given.declarations:
+        from .expression import with_declared  # brings the template engine
+
+        agent = with_declared(agent, given.declarations)
     return agent_with_tools(agent, functions), functions
 
 

@@ -15,13 +15,14 @@ from ..agents import Agent
 from ..guardrails import Compactor, Guardrails
 from ..messages import Message
 from ..providers.prices import PriceSource
+from ..tools.handlers import Toolset
 from ..tools.kind import ToolKind
 from ..webhooks import Webhook
 from .persons import Answer, Approve
 from .tokens import CancellationToken, Steering
 
 EventCallback = Callable[[str, dict[str, Any]], Awaitable[object] | None]
-Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
+Tools = Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset]
 GivenAgent = Agent | str | PathLike[str]
 GivenInputs = Mapping[str, Any] | str | None
 

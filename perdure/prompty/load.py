@@ -19,15 +19,13 @@ from .asset_file import WrittenAsset, read_asset
 from .migration import Migration, Note, refuse_promptflow
 from .portable import is_resolved_late
 from .references import References, is_unset, not_set
-from .shorthands import Shorthands, is_ignored, strings
+from .shorthands import Fail, Shorthands, is_ignored, strings
 from .validation import InvalidAssetError, to_agent
 
 CREDENTIAL_ID = "credentialId"
 SERVERS: Place = ("metadata", "octopus", "mcpServers")
 MAX_DISCOVERY_SECONDS = 50.0
 _FIELDS = ("name", "baseUrl", CREDENTIAL_ID, "timeoutMs", "enabled", "toolFilter")
-
-Fail = Callable[[LoadError, Place], None]
 
 
 def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
@@ -232,7 +230,7 @@ def canonical(written: WrittenAsset, references: References, choice: ModelChoice
     What is wrong with names of Octopus, and what only promptflow understands, goes where the references' faults go.
     """
     refuse_promptflow(written.data, references.fail, has_other_model=any(choice))
-    shorthands, migration = Shorthands(), Migration()
+    shorthands, migration = Shorthands(references.fail), Migration()
     data = migration.apply(references.resolve(written.data))
     asset = with_octopus_names(shorthands.expand(data), references.fail)
     if any(choice):

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..arguments import MAX_DEPTH, MAX_VALUES, Place, json_value, why_no_json
 from ..errors import LoadError, ReferencedFileNotFoundError
 from .portable import env_name, env_value, is_env_reference
-from .shorthands import map_strings
+from .shorthands import Fail, map_strings
 
 _FILE_REFERENCE = re.compile(r"\$\{file:(.*)\}", re.DOTALL)
 _YAML = frozenset({".yaml", ".yml"})
-
-Fail = Callable[[LoadError, Place], None]
-"""What to do about an error at a place: raise it, or note it and go on."""
 
 
 class FromEnvironment(str):

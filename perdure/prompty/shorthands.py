@@ -8,6 +8,8 @@ from typing import Any, get_args
 from ..agents import DEFAULT_PROVIDER, Agent, split_model
 from ..arguments import Place
 from ..declared_tools import Binding, Connection, CustomTool, Node, PropertyKind
+from ..errors import LoadError
+from ..toolsets import with_filter, with_prefix
 
 
 def pointer(place: Place) -> str:
@@ -85,6 +87,10 @@ def kind_named(name: Any) -> str | None:
     return _NAMES.get(found) or (found if found in get_args(PropertyKind) else None)
 
 
+TOOLSET = "toolset"
+"""The kind of what is no tool, but stands for those of a list."""
+Fail = Callable[[LoadError, Place], None]
+"""What to do about an error at a place: raise it, or note it and go on."""
 _KNOWN = frozenset(Agent.file_keys())
 
 
@@ -94,8 +100,10 @@ class Shorthands:
     A value in a shape that no shorthand has is left as it is: validation says what is wrong with it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fail: Fail) -> None:
+        """What is wrong with a toolset goes to `fail`."""
         self._written: dict[Place, str | int] = {}
+        self._fail = fail
 
     def expand(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both templates."""
@@ -104,13 +112,42 @@ class Shorthands:
         asset["model"] = _model(data.get("model"))
         asset["inputs"] = self._properties(data.get("inputs"), ("inputs",), values=True)
         asset["outputs"] = self._properties(data.get("outputs"), ("outputs",))
-        asset["tools"] = self._list_named(data.get("tools"), ("tools",), self._tool)
+        asset["tools"] = self._tools(data.get("tools"))
         asset["template"] = _template(data.get("template"))
         return {key: value for key, value in asset.items() if value is not None}
 
     def written_path(self, place: Place) -> Place:
         """Return the place that the author knows for a place in the canonical form."""
         return tuple(self._written.get(place[: end + 1], step) for end, step in enumerate(place))
+
+    def _tools(self, value: Any) -> Any:
+        """Return a list of tools, in which those of a toolset stand in its place."""
+        items: list[tuple[Any, Any]] = list(value.items() if isinstance(value, Mapping) else enumerate(_as_list(value)))
+        if not any(_is_toolset(tool) for _, tool in items):
+            return self._list_named(value, ("tools",), self._tool)
+        if isinstance(value, Mapping):
+            items = [(name, {**tool, "name": name} if isinstance(tool, Mapping) else tool) for name, tool in items]
+        found = [(step, each) for step, tool in items for each in self._members(tool, ("tools", step))]
+        self._written.update({("tools", new): step for new, (step, _) in enumerate(found)})
+        return [self._tool(tool, ("tools", new)) for new, (_, tool) in enumerate(found)]
+
+    def _members(self, tool: Any, place: Place) -> list[Any]:
+        """Return the tools of a toolset, as its prefix and its filters leave them; any other tool alone."""
+        if not _is_toolset(tool):
+            return [tool]
+        members = [each for listed in _as_list(tool.get("tools")) for each in self._members(listed, place)]
+        policy = tool.get("perdure") or {}
+        try:
+            if not members or not all(isinstance(each, Mapping) for each in members):
+                raise ValueError("expected a list of tools in `tools`, such as ${file:tools.yaml}")
+            if unknown := set(policy) - {"prefix", "allowedTools", "deniedTools"}:
+                raise ValueError(f"a toolset has no perdure.{min(unknown)}: expected prefix, allowedTools, deniedTools")
+            for key, keeps in (("allowedTools", True), ("deniedTools", False)):
+                if key in policy:
+                    members = with_filter(members, policy[key], keeps=keeps)
+        except ValueError as error:
+            self._fail(LoadError(str(error)), place)
+        return [with_prefix(each, policy["prefix"]) for each in members] if "prefix" in policy else members
 
     def _list_named(self, value: Any, place: Place, expand: Callable[[Any, Place], Any]) -> Any:
         """Return a list of named things, from such a list or from a map by name."""
@@ -161,6 +198,14 @@ class Shorthands:
         if isinstance(value, Mapping):
             return {name: _wrap("input", binding) for name, binding in value.items()}
         return value
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_toolset(tool: Any) -> bool:
+    return isinstance(tool, Mapping) and tool.get("kind") == TOOLSET
 
 
 def _model(value: Any) -> Any:

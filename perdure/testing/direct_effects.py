@@ -32,7 +32,7 @@ from ..tool_calls import Approval, Asked, ToolProgress, ToolRequest, ToolSpec, m
 from ..tool_results import CallPlace, SizeLimits, choose
 from ..tools.context import ToolContext, open_deps
 from ..tools.dispatch import ToolBox
-from ..tools.handlers import collect_tools
+from ..tools.handlers import Toolset, collect_tools
 from ..tools.signature import is_async
 from ..tools.validation import call_problems
 from ..unknown_outcomes import Reconciled, UnknownCall
@@ -371,7 +371,7 @@ class DirectEffects(Effects):
         raise Cancelled
 
 
-Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
+Tools = Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset]
 
 
 def without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
@@ -379,8 +379,7 @@ def without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
 
     Raises ConfigurationError when two tools have one name.
     """
-    named = tools if isinstance(tools, Mapping) else collect_tools(tools)
-    return {name: tool if is_async(tool) else _direct(tool) for name, tool in named.items()}
+    return {name: tool if is_async(tool) else _direct(tool) for name, tool in collect_tools(tools).items()}
 
 
 def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:

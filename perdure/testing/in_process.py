@@ -98,7 +98,7 @@ class InProcessRun(Generic[T]):
         loaded = with_others(*record_tools(loaded, Kinds(tool_kinds)))
         known = loaded_from(given)
         output_type = known.output_type if output_type is None else output_type
-        tools = {**known.functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
+        tools = {**known.functions, **collect_tools(tools)}
         self._output_type = output_type
         if output_type is not None:
             loaded = with_output_type(loaded, output_type)

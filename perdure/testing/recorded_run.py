@@ -181,7 +181,7 @@ def _agent(given: Agent | str | os.PathLike[str] | None, recording: Recording) -
 
 
 def _functions_by_name(tools: Tools) -> Mapping[str, Callable[..., Any]]:
-    return tools if isinstance(tools, Mapping) else collect_tools(tools)
+    return collect_tools(tools)
 
 
 def _scripted_reply(recorded: RecordedReply) -> ScriptedReply:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
 from typing import Any, TypeVar
 
 from ..agents import Agent
@@ -25,7 +24,7 @@ from .binding import apply_bindings
 from .calls import BoundCall, call_of, kind_call
 from .context import ToolContext
 from .decorator import OWN, check_call, finding_of, verdict_of
-from .handlers import Handler, Handlers
+from .handlers import GivenTools, Handler, Handlers
 from .inventory import ToolInventory, take_inventory
 from .kind import Asking, KindHandler, OutcomeUnknown, ToolKind
 from .resources import Factory, Resources
@@ -87,7 +86,7 @@ class ToolBox:
 
     def __init__(
         self,
-        tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | ModuleType] = (),
+        tools: GivenTools = (),
         *,
         kinds: Mapping[str, ToolKind | KindHandler] | None = None,
         limits: SizeLimits | None = None,

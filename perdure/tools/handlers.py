@@ -6,29 +6,93 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..agents import Agent, loaded_from
+from ..agents import Agent, declared_name, loaded_from
 from ..declared_tools import OfferedFunction, Tool
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..loading import load_module, split_source
+from ..toolsets import with_filter, with_prefix
 from ..worker_limits import OPEN, WorkerLimits
 from .kind import KindHandler, Kinds, ToolKind, get_tool
 
 ToolFunction = Callable[..., Any]
 
 
-def collect_tools(given: Iterable[ToolFunction | ModuleType | Agent]) -> dict[str, ToolFunction]:
-    """Tool name → function, from functions, from modules with `@tool` functions, and from agents with functions.
+class Toolset:
+    """Tools that are put together, and given wherever single ones are: `Toolset(find, update).prefixed("crm")`.
+
+    Args:
+        tools: Functions, modules with `@tool` functions, agents with functions, other toolsets, and declarations of
+            other tools as in files: `{"name": "files", "kind": "mcp", …}`.
 
     Raises ConfigurationError for two functions of one name, and for a function without a name.
     """
-    collected: dict[str, ToolFunction] = {}
-    for item in given:
-        for name, function in _functions_of(item):
-            add_tool(collected, name, function)
-    return collected
+
+    def __init__(self, *tools: Any) -> None:
+        self.functions: dict[str, ToolFunction] = {}
+        """By the names that the model is offered."""
+        self.declarations: list[dict[str, Any]] = []
+        """Those of other tools. What they offer is only known when a run begins."""
+        for item in tools:
+            if isinstance(item, Mapping):
+                self.declarations.append(dict(item))
+                continue
+            if isinstance(item, Toolset):
+                self.declarations += item.declarations
+            for name, function in _functions_of(item):
+                add_tool(self.functions, name, function)
+
+    def prefixed(self, prefix: str) -> Toolset:
+        """Return the same tools, by names that begin with the prefix and `_`. The functions themselves stay."""
+        found = Toolset(*(with_prefix(tool, prefix) for tool in self.declarations))
+        found.functions = {f"{prefix}_{name}": function for name, function in self.functions.items()}
+        return found
+
+    def only(self, *names: str) -> Toolset:
+        """Return the tools of these names alone. Raises ConfigurationError as `without` does."""
+        return self._filter(names, keeps=True)
+
+    def without(self, *names: str) -> Toolset:
+        """Return the tools but those of these names.
+
+        A name that no function has is one that a declared tool offers: the run's start finds out whether it does.
+        Raises ConfigurationError for such a name where not exactly one declared tool can offer it.
+        """
+        return self._filter(names, keeps=False)
+
+    def _filter(self, names: Sequence[str], *, keeps: bool) -> Toolset:
+        offered = [name for name in names if name not in self.functions]
+        try:
+            found = Toolset(*with_filter(self.declarations, offered, keeps=keeps))
+        except ValueError as error:
+            known = ", ".join(self.functions) or "none"
+            raise ConfigurationError(f"{error}. Functions of this toolset: {known}") from None
+        found.functions = {name: each for name, each in self.functions.items() if (name in names) is keeps}
+        return found
 
 
-def _functions_of(item: ToolFunction | ModuleType | Agent) -> list[tuple[str, ToolFunction]]:
+GivenTools = Toolset | Mapping[str, ToolFunction] | Iterable[Any]
+"""What `tools=` may be: a toolset, functions by name, or a list as `Toolset` takes it."""
+
+
+def collect_tools(given: GivenTools) -> dict[str, ToolFunction]:
+    """Tool name → function. Raises ConfigurationError as `Toolset` does."""
+    return toolset_of(given).functions
+
+
+def toolset_of(given: GivenTools) -> Toolset:
+    """Return all that is given as one toolset. Raises ConfigurationError as `Toolset` does."""
+    if isinstance(given, Toolset):
+        return given
+    if not isinstance(given, Mapping):
+        return Toolset(*given)
+    found = Toolset()
+    found.functions = dict(given)
+    return found
+
+
+def _functions_of(item: ToolFunction | ModuleType | Agent | Toolset) -> list[tuple[str, ToolFunction]]:
+    if isinstance(item, Toolset):
+        return list(item.functions.items())
     if isinstance(item, Agent):
         return list(loaded_from(item).functions.items())
     functions = tools_of_module(item) if isinstance(item, ModuleType) else [item]
@@ -39,7 +103,10 @@ def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFuncti
     """Add one function. Raises ConfigurationError when another one has the name."""
     if collected.setdefault(name, function) is not function:
         places = " and ".join(_place(each) for each in (collected[name], function))
-        raise ConfigurationError(f"Duplicate tool handler: {name} (defined by {places}): rename one")
+        raise ConfigurationError(
+            f"Duplicate tool handler: {name} (defined by {places}): rename one, or give it a prefix, "
+            "such as Toolset(function).prefixed('shop')"
+        )
 
 
 def tool_name(function: ToolFunction) -> str:
@@ -84,14 +151,14 @@ class Handlers:
 
     def __init__(
         self,
-        tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | ModuleType] = (),
+        tools: GivenTools = (),
         kinds: Mapping[str, ToolKind | KindHandler] | None = None,
         *,
         registered: bool = True,
         limits: WorkerLimits = OPEN,
     ) -> None:
         """Without `registered`, the functions that `@tool` has registered in this process are no tools here."""
-        self._tools = dict(tools) if isinstance(tools, Mapping) else collect_tools(tools)
+        self._tools = collect_tools(tools)
         self.kinds = Kinds(kinds)
         self._registered = registered
         self._limits = limits
@@ -112,7 +179,8 @@ class Handlers:
 
         Raises ConfigurationError for a kind that can't be loaded.
         """
-        if function := self._tools.get(tool.name) or (self._registered and get_tool(tool.name)):
+        name = declared_name(tool)
+        if function := self._tools.get(name) or (self._registered and get_tool(name)):
             return Handler(tool, function, is_by_name=True)
         return self._by_kind(tool, tool.kind)
 
@@ -151,26 +219,29 @@ def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
     loaded: dict[str, Callable[..., Any]] = {}
     for source in sources:
         place, names = split_source(source)
-        for function in _pick(load_module(place), place, names):
-            add_tool(loaded, tool_name(function), function)
+        for item in _pick(load_module(place), place, names):
+            for name, function in _functions_of(item):
+                add_tool(loaded, name, function)
     return loaded
 
 
-def _pick(module: ModuleType, place: str, names: list[str]) -> list[Callable[..., Any]]:
+def _pick(module: ModuleType, place: str, names: list[str]) -> Sequence[ToolFunction | Toolset]:
     tools = tools_of_module(module)
     if not names:
-        if not tools:
+        toolsets = (each for each in vars(module).values() if isinstance(each, Toolset))
+        found: list[ToolFunction | Toolset] = [*tools, *toolsets]
+        if not found:
             raise ConfigurationError(
                 f"No tools in {place!r}: put @tool above a function there, or name functions: {place}:name1,name2"
             )
-        return tools
+        return found
     by_name = {tool_name(tool): tool for tool in tools}
     return [_attribute(module, place, name, by_name) for name in names]
 
 
-def _attribute(module: ModuleType, place: str, name: str, by_name: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+def _attribute(module: ModuleType, place: str, name: str, by_name: dict[str, ToolFunction]) -> ToolFunction | Toolset:
     found = by_name.get(name) or getattr(module, name, None)
-    if callable(found):
+    if callable(found) or isinstance(found, Toolset):
         return found
     tools = ", ".join(by_name) or "none"
     raise ConfigurationError(f"No function {name!r} in {place!r}; tools there: {tools}")

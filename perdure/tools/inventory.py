@@ -15,6 +15,7 @@ from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..redaction import redactor
 from ..schema import closed_schema, without_properties
+from ..text import did_you_mean
 from ..tool_calls import ToolSpec
 from ..tool_locks import PinnedFunction, PinnedTool, changes, host_of, lock_of
 from .declaration import completed_declaration, contradiction, has_parameters, place_of
@@ -163,7 +164,7 @@ async def take_inventory(
     entries = list(_entries(handlers, asking, found))
     of_kinds = [_offer(handler, asking, loop, found, may_ask=may_ask) for handler in entries if handler.kind]
     offers = iter(await asyncio.gather(*of_kinds) if of_kinds else ())
-    taken = {handler.tool.name for handler in entries if not handler.kind}
+    taken = {handler.tool.offered_name(handler.tool.name) for handler in entries if not handler.kind}
     for handler in entries:
         if handler.kind is None:
             _take_function(handler, found, resources, asking.deps)
@@ -215,12 +216,20 @@ async def _offer(
 def _take_function(handler: Handler, found: ToolInventory, resources: Resources, deps: object) -> None:
     tool, function = handler.tool, handler.function
     assert function is not None
+    name = tool.offered_name(tool.name)
+    if any(spec.name == name for spec in found.tools):
+        found.problems.append(f"tool {tool.name!r}: another one is offered as {name!r}, too: {_ANOTHER_NAME}")
+    if tool.perdure and (tool.perdure.allowed_tools or tool.perdure.denied_tools):
+        found.problems.append(f"tool {tool.name!r} is one function: allowedTools and deniedTools are for tools of many")
     declared = getattr(function, "__tool_spec__", None) if handler.is_by_name else None
-    spec = (declared or ToolSpec(name=tool.name)).model_copy(update={"name": tool.name})
+    spec = (declared or ToolSpec(name=tool.name)).model_copy(update={"name": name})
     if handler.is_by_name:
         shared = resources.parameters(function)
         spec.signature = recorded_signature(function, without=shared)
-        if (full := completed_declaration(tool, function, without=shared)) is not tool:
+        full = completed_declaration(tool, function, without=shared)
+        if name != tool.name:
+            full = _by_other_name(full, name)
+        if full is not tool:
             found.offered.append(full)
         if text := contradiction(tool, function, without=shared):
             found.problems.append(text)
@@ -231,6 +240,30 @@ def _take_function(handler: Handler, found: ToolInventory, resources: Resources,
     if note := _note(handler):
         found.notes.append(note)
     found.tools.append(with_policy(spec, tool.perdure, is_function=handler.is_by_name))
+
+
+_ANOTHER_NAME = "rename one of them, or give one a prefix (`perdure: {prefix: shop}`)"
+
+
+def _by_other_name(tool: Tool, name: str) -> FunctionTool:
+    """Return the declaration of a function that the model calls by another name."""
+    fields = ("description", "parameters", "bindings", "perdure", "strict")
+    return FunctionTool(name=name, of=tool.name, **{field: getattr(tool, field, None) for field in fields})
+
+
+def _chosen_names(tool: Tool, names: Sequence[str]) -> set[str]:
+    """Return those of the functions that the declaration lets the model have.
+
+    Raises ToolOfferError for a name in a filter that none of them has.
+    """
+    policy = tool.perdure or ToolPolicy()
+    for key, listed in (("allowedTools", policy.allowed_tools), ("deniedTools", policy.denied_tools)):
+        for name in listed or ():
+            if name not in names:
+                hint, there = did_you_mean(name, names), ", ".join(names[:20]) or "none"
+                raise ToolOfferError(f"perdure.{key} names {name!r}, which it does not offer{hint}; there: {there}")
+    allowed = names if policy.allowed_tools is None else policy.allowed_tools
+    return {name for name in allowed if name not in (policy.denied_tools or ())}
 
 
 def pins_of(tool: Tool, offerings: Sequence[Offering]) -> PinnedTool:
@@ -272,7 +305,12 @@ def _note(handler: Handler) -> str:
 
 
 def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: ToolInventory, taken: set[str]) -> None:
-    for offering in offerings:
+    try:
+        chosen = _chosen_names(handler.tool, [each.name for each in offerings]) if offerings else set()
+    except ToolOfferError as error:
+        found.problems.append(f"tool {handler.tool.name!r}: {error}")
+        return
+    for offering in [each for each in offerings if each.name in chosen]:
         try:
             name = _free_name(handler.tool, offering.name, taken)
             function = _function(handler, name, offering)
@@ -290,13 +328,13 @@ def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: Tool
 
 def _free_name(tool: Tool, name: str, taken: set[str]) -> str:
     """Return the function's name; one that another tool has already is put behind its own tool's name."""
-    for candidate in (name, f"{tool.name}_{name}"):
+    for candidate in (tool.offered_name(name), tool.offered_name(f"{tool.name}_{name}")):
         if not NAME.fullmatch(candidate):
             text = "expected letters, digits, '_' and '-', at most 64 characters"
             raise ToolOfferError(f"it offers a function {candidate!r:.100}: {text}")
         if candidate not in taken:
             return candidate
-    raise ToolOfferError(f"it offers a function {name!r}, which another tool offers too: rename one of the tools")
+    raise ToolOfferError(f"it offers a function {name!r}, which another tool offers too: {_ANOTHER_NAME}")
 
 
 def _function(handler: Handler, name: str, offering: Offering) -> OfferedFunction:

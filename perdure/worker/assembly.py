@@ -19,7 +19,7 @@ from ..errors import ConfigurationError
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
-from ..tools.handlers import collect_tools
+from ..tools.handlers import Toolset, collect_tools
 from ..tools.kind import ToolKind
 from ..worker_limits import WorkerLimits
 from .memory import DEFAULT_WORKFLOW_BYTES
@@ -33,7 +33,7 @@ def create_worker(
     client: Client,
     *,
     task_queue: str = "perdure",
-    tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]] = (),
+    tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset] = (),
     guardrails: Mapping[str, Guardrails] | None = None,
     compactors: Mapping[str, Compactor] | None = None,
     tool_kinds: Mapping[str, ToolKind] | None = None,
@@ -132,7 +132,7 @@ def _together(of_client: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str,
     for name in own.keys() & of_client.keys():
         default, values = parameters[name].default, [of_client[name], own[name]]
         if name == "tools":
-            values = [value if isinstance(value, Mapping) else collect_tools(value) for value in values]
+            values = [collect_tools(value) for value in values]
         said = [value for value in values if value is not default]
         is_table = all(isinstance(value, Mapping) for value in said)
         settings[name] = dict(ChainMap(*reversed(said))) if is_table and said else (said or values)[-1]

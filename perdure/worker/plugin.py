@@ -36,6 +36,7 @@ from ..providers.clients import close_clients
 from ..providers.prices import Prices, PriceSource
 from ..settings.agent_file import is_cloud
 from ..tools.dispatch import ToolBox
+from ..tools.handlers import Toolset
 from ..tools.kind import ToolKind
 from ..tools.signature import is_async
 from ..tools.threads import watchdog
@@ -139,7 +140,7 @@ class PerdurePlugin(SimplePlugin):
     another type.
 
     Args:
-        tools: Functions by tool name, or functions made with `@tool`.
+        tools: Functions by tool name, or functions made with `@tool`, and toolsets: of these, the functions.
         guardrails: Guardrails by the name that `RunOptions.guardrails` has.
         compactors: Compactors by the name that `RunOptions.compactor` has.
         tool_kinds: Kinds of tools by the `kind` that a file declares, in place of perdure's own of that name.
@@ -174,7 +175,7 @@ class PerdurePlugin(SimplePlugin):
     def __init__(
         self,
         *,
-        tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]] = (),
+        tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset] = (),
         guardrails: Mapping[str, Guardrails] | None = None,
         compactors: Mapping[str, Compactor] | None = None,
         tool_kinds: Mapping[str, ToolKind] | None = None,

@@ -448,7 +448,7 @@ def test_a_box_holds_functions_and_modules() -> None:
     module = ModuleType("weather_tools")
     vars(module).update(get_weather=tool(get_weather), alias=get_weather, helper=max)
     assert ToolBox([module, max]).names == ["get_weather", "max"]
-    with pytest.raises(ConfigurationError, match="^Duplicate tool handler: max .*: rename one$"):
+    with pytest.raises(ConfigurationError, match="^Duplicate tool handler: max .*: rename one, or give it a prefix"):
         ToolBox([max, tool(name="max")(lambda: None)])
     with pytest.raises(ConfigurationError, match="has no name"):
         ToolBox([lambda: None])

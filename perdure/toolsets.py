@@ -1,0 +1,66 @@
+"""Declarations of tools that are put together: with a prefix before their names, and less of what they offer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Declared = Mapping[str, Any]
+"""A tool as files have it."""
+
+
+def with_prefix(tool: Declared, prefix: str) -> dict[str, Any]:
+    """Return the tool, whose functions the model is offered by names that begin with the prefix and `_`."""
+    inner = _policy(tool).get("prefix")
+    return _with_policy(tool, prefix=f"{prefix}_{inner}" if inner else prefix)
+
+
+def with_filter(tools: Sequence[Declared], names: Sequence[str], *, keeps: bool) -> list[dict[str, Any]]:
+    """Return the tools with these functions alone, or (`keeps` false) with all but these.
+
+    A name that is not a function's is one of what another tool offers, which is only known when a run begins. Raises
+    ValueError for such a name where not exactly one tool can offer it.
+    """
+    functions = [_offered_name(tool, str(tool.get("name"))) for tool in tools if _is_function(tool)]
+    rest = [name for name in names if name not in functions]
+    if rest and len(tools) != len(functions) + 1:
+        raise ValueError(
+            f"no function is named {rest[0]!r}; there: {', '.join(functions) or 'none'}. Of several tools that offer "
+            "functions, filter each before you put them together"
+        )
+    found: list[dict[str, Any]] = []
+    for tool in tools:
+        if not _is_function(tool):
+            found += [_with_names(tool, rest, keeps=keeps)] if rest else [] if keeps else [dict(tool)]
+        elif (_offered_name(tool, str(tool.get("name"))) in names) is keeps:
+            found.append(dict(tool))
+    return found
+
+
+def _with_names(tool: Declared, names: Sequence[str], *, keeps: bool) -> dict[str, Any]:
+    start = _offered_name(tool, "")
+    if strange := [name for name in names if not name.startswith(start)]:
+        raise ValueError(f"{tool.get('name')!r} does not offer {strange[0]!r}: its names begin with {start!r}")
+    plain = [name.removeprefix(start) for name in names]
+    if not keeps:
+        return _with_policy(tool, deniedTools=[*(_policy(tool).get("deniedTools") or ()), *plain])
+    before = _policy(tool).get("allowedTools")
+    return _with_policy(tool, allowedTools=[name for name in plain if before is None or name in before])
+
+
+def _is_function(tool: Declared) -> bool:
+    return bool(tool.get("kind", "function") == "function")
+
+
+def _offered_name(tool: Declared, name: str) -> str:
+    prefix = _policy(tool).get("prefix")
+    return f"{prefix}_{name}" if prefix else name
+
+
+def _policy(tool: Declared) -> Mapping[str, Any]:
+    policy = tool.get("perdure")
+    return policy if isinstance(policy, Mapping) else {}
+
+
+def _with_policy(tool: Declared, **changed: Any) -> dict[str, Any]:
+    return {**tool, "perdure": {**_policy(tool), **changed}}
