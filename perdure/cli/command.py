@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import logging.config
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, TypeVar, get_args
@@ -19,7 +21,7 @@ from typer.core import TyperCommand
 from ..text import visible
 from . import console
 from .console import FORMAT_VARIABLE, LEVEL_VARIABLE
-from .problems import DONE, INTERRUPTED, UsageProblem
+from .problems import DONE, FAILED, INTERRUPTED, UsageProblem
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["text", "json"]
@@ -147,11 +149,23 @@ def _log_line(text: str, tone: console.Tone) -> str:
     return JsonFormatter().format(record) if text.strip() else ""
 
 
-def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = False, metrics: str | None = None) -> None:
+LEAVE_SECONDS = 20.0
+"""After SIGTERM, and what a service gives its work to finish, the process ends, whatever it still waits for."""
+
+
+def execute(
+    command: Coroutine[Any, Any, int | None],
+    *,
+    is_service: bool = False,
+    metrics: str | None = None,
+    grace: float = 0.0,
+    leave_after: float = LEAVE_SECONDS,
+) -> None:
     """Run the coroutine and end the command with the exit code that it returns; None is 0.
 
     SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130. A service has no other
-    end, so after SIGTERM its exit code is 0. Raises `typer.Exit` with any other code than 0.
+    end, so after SIGTERM its exit code is 0. Raises `typer.Exit` with any other code than 0. What has not ended
+    `grace` and `leave_after` seconds after SIGTERM is left, such as a thread that never returns.
 
     `metrics` is the `HOST:PORT` where this process serves metrics, for Prometheus. Raises `ConfigurationError` when
     that is not possible.
@@ -164,7 +178,7 @@ def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = Fals
         gc.enable()
     try:
         configure("info" if is_service else "error", metrics=metrics)
-        code = asyncio.run(_until_sigterm(command, DONE if is_service else INTERRUPTED))
+        code = asyncio.run(_until_sigterm(command, DONE if is_service else INTERRUPTED, grace + leave_after))
     except KeyboardInterrupt:
         code = INTERRUPTED
     finally:
@@ -173,11 +187,15 @@ def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = Fals
         raise typer.Exit(code)
 
 
-async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigterm: int) -> int:
+async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigterm: int, seconds: float) -> int:
     task = asyncio.ensure_future(command)
     terminated = asyncio.Event()
 
     def terminate() -> None:
+        if not terminated.is_set():
+            timer = threading.Timer(seconds, _leave, (seconds,))
+            timer.daemon = True
+            timer.start()
         terminated.set()
         task.cancel()
 
@@ -188,3 +206,12 @@ async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigte
         if not terminated.is_set():
             raise
         return code_on_sigterm
+
+
+def _leave(seconds: float) -> None:
+    """End the process, from a thread of its own: the event loop may wait for another thread for ever."""
+    console.say(f"perdure: not everything has ended within {seconds:g} s of SIGTERM: it is left", "bad")
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(FAILED)

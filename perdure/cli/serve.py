@@ -159,7 +159,7 @@ def serve(
         as_json=as_json,
         end=stdin_closed if ends_with_stdin else asyncio.Event().wait,
     )
-    execute(work, is_service=True, metrics=metrics)
+    execute(work, is_service=True, metrics=metrics, grace=grace)
 
 
 def _hooks_of(code: UserCode) -> dict[str, Any]:

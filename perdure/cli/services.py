@@ -23,7 +23,7 @@ from .encryption import codec_for_ui
 from .problems import FAILED
 from .server_connection import ServerConnection, connect_to_server
 from .shared_options import DEFAULT_QUEUE, endpoint
-from .worker import named_code, supervise, worker_arguments
+from .worker import KILL_AFTER_SECONDS, named_code, supervise, worker_arguments
 
 
 def server(port: options.Port = None, ui_port: options.UiPort = None, as_json: options.AsJson = False) -> None:
@@ -81,7 +81,9 @@ def dev(
     metrics = endpoint(metrics_port, metrics_address, "metrics")
     command = worker_arguments(named, task_queue, prompt_root, grace=5.0, metrics=metrics, mock=mock)
     commands = [command, _serving(serve, serve_port, task_queue)] if serve else [command]
-    execute(_develop(commands, watch or [Path.cwd()], port, ui_port, as_json), is_service=True)
+    execute(
+        _develop(commands, watch or [Path.cwd()], port, ui_port, as_json), is_service=True, grace=KILL_AFTER_SECONDS
+    )
 
 
 def _serving(agents: Sequence[Path], port: int, task_queue: str) -> list[str]:

@@ -148,7 +148,8 @@ def worker(
         command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock) + others
         command += ["--metrics-by-tenant"] if metrics_by_tenant else []
         command += ["--on-failure", on_failure] if on_failure else []
-        execute(supervise([command], watch or [Path.cwd()], limits.as_environment()), is_service=True)
+        work = supervise([command], watch or [Path.cwd()], limits.as_environment())
+        execute(work, is_service=True, grace=KILL_AFTER_SECONDS)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
     end = stdin_closed if ends_with_stdin else asyncio.Event().wait
@@ -167,7 +168,7 @@ def worker(
         **sizes,
     )
     work = _work(code, settings, health_file=health_file, health=health, end=end, as_json=as_json)
-    execute(work, is_service=True, metrics=metrics)
+    execute(work, is_service=True, metrics=metrics, grace=grace)
 
 
 def _rates(texts: Sequence[str]) -> dict[str, float]:
@@ -228,7 +229,7 @@ async def stdin_closed() -> None:
 
 
 _WATCHED_SUFFIXES = (".py", ".prompty", ".json", ".yaml", ".yml")
-_KILL_AFTER_SECONDS = 35.0
+KILL_AFTER_SECONDS = 35.0
 
 
 def named_code(
@@ -322,7 +323,7 @@ class CommandProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         try:
-            await asyncio.wait_for(self._process.wait(), _KILL_AFTER_SECONDS)
+            await asyncio.wait_for(self._process.wait(), KILL_AFTER_SECONDS)
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
