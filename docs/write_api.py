@@ -110,7 +110,12 @@ def _field(name: str, field: griffe.Attribute) -> str:
     if "property" in field.labels:
         annotation += ", read only"
     default = _default(field)
-    return " ".join(f"`{name}{annotation}`{default}: {_text(field)}".split()).removesuffix(":")
+    return " ".join(f"`{name}{_plain(annotation)}`{default}: {_text(field)}".split()).removesuffix(":")
+
+
+def _plain(annotation: str) -> str:
+    """Return an annotation without the short names that the source has for JSON."""
+    return annotation.replace("JsonObject", "dict[str, Any]").replace("JsonView", "Mapping[str, Any]")
 
 
 def _default(field: griffe.Attribute) -> str:
@@ -145,7 +150,7 @@ def _signature(name: str, function: griffe.Function) -> str:
     if function.name == "__init__":
         word, function.returns = "", None
     text = str(function.signature(name=name)).replace("(self, ", "(").replace("(self)", "()").replace("(cls, ", "(")
-    line = f"{word}{text}"
+    line = _plain(f"{word}{text}")
     if len(line) <= 116:
         return line
     head, _, rest = line.partition("(")

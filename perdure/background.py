@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal
 
 from .agents import Model
+from .json_types import JsonObject
 
 Background = Literal["auto", "on", "off"]
 
@@ -18,7 +19,7 @@ _SHORT_EFFORTS = frozenset({"none", "minimal", "low"})
 def background_of(model: Model | None) -> Background:
     """Return what the model's options ask for; `off` where the response may not be stored, and for another API."""
     options = model.options if model else None
-    further: dict[str, Any] = (options.additional_properties if options else None) or {}
+    further: JsonObject = (options.additional_properties if options else None) or {}
     if model is None or model.api_type != "responses" or further.get("store") is False:
         return "off"
     if options is not None and options.background is not None:

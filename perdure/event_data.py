@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NotRequired, get_args
+from typing import Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
 
-from .messages import CutShort, JsonObject, Message
+from .json_types import JsonObject, JsonView
+from .messages import CutShort, Message
 
 
 class RestrictedData(TypedDict, total=False):
@@ -334,7 +335,7 @@ class ProgressData(TypedDict):
     """The name of the tool or, without `delegate_to_`, of the agent."""
 
 
-LoggedData = Mapping[str, Any]
+LoggedData = JsonView
 """What a run emits: one of the types above. To two of them the reader adds the messages. `text_reset` is the reader's
 own, and `tool_progress` is told live alone."""
 

@@ -10,7 +10,8 @@ from pydantic import BaseModel, Field
 
 from .conversation import Append, Conversation, Operation, Rewrite, operation_bytes
 from .event_data import EVENT_DATA, EventType, LoggedData, ToolProgressData
-from .messages import JsonObject, Message
+from .json_types import JsonObject
+from .messages import Message
 from .tool_calls import ToolProgress
 
 Data = TypeVar("Data")

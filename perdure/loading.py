@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from .errors import ConfigurationError
+from .json_types import JsonObject
 
 FILE_MODULE = "perdure_tools_"
 """How the names of modules begin that are made of files."""
 
 
-def load_objects(source: str) -> dict[str, Any]:
+def load_objects(source: str) -> JsonObject:
     """Name → object, for the names in `module:name1,name2` or `file.py:name`, at least one.
 
     Raises ConfigurationError, which says what to type, for a source that can't be imported or names nothing, and for

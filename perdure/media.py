@@ -9,7 +9,9 @@ import os
 import re
 import stat
 from pathlib import PurePath
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
+
+from .json_types import JsonObject
 
 MAX_MEDIA_BYTES = 64 * 2**20
 """Of one image, file or recording. No provider takes more."""
@@ -93,7 +95,7 @@ def told_type(source: str) -> str | None:
         return None
 
 
-def described_content(kind: str, content: bytes, *, media_type: str | None = None, name: str = "") -> dict[str, Any]:
+def described_content(kind: str, content: bytes, *, media_type: str | None = None, name: str = "") -> JsonObject:
     """Fields of a part of this kind that holds the content: `source`, `mediaType` and a file's `filename`.
 
     Raises ValueError for content that is empty, too large, or evidently of another kind.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import IO, Annotated, Any, Literal, Self, TypeAlias
+from typing import IO, Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from .json_types import JsonObject as JsonObject
 from .media import described_content, read_content
 
 
@@ -21,9 +22,6 @@ class Exchanged(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-
-JsonObject: TypeAlias = dict[str, Any]
-"""A JSON object: the keys are strings, the values have a JSON form."""
 
 Role = Literal["system", "user", "assistant", "developer", "tool"]
 DELEGATED = "task-delegation"

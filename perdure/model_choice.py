@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from .agents import DEFAULT_PROVIDER, Agent, Model, split_model
 from .errors import ConfigurationError
+from .json_types import JsonObject
 
 _OF_A_SERVER = ("key", "anonymous", None)
 """The kinds of connections that still make sense at another endpoint."""
@@ -35,7 +36,7 @@ class ModelChoice(NamedTuple):
             kept = options if isinstance(options, Mapping) else {}
             model = {key: model[key] for key in ("id", "fallback") if key in model}
             model |= {"options": {key: kept[key] for key in kept if key != "additionalProperties"}} if kept else {}
-        changes: dict[str, Any] = {
+        changes: JsonObject = {
             key: value for key, value in (("provider", self.provider), ("id", self.id)) if value is not None
         }
         if self.endpoint is not None:

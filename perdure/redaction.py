@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from .json_types import JsonObject
+
 if TYPE_CHECKING:
     from .agents import Agent, LoadedFrom
 
@@ -74,7 +76,7 @@ _MARGIN = 8 * 1024
 """What is cut off again on each side of a gap, so that no part of a secret stays there: no secret is longer."""
 
 _lock = Lock()
-_clients: dict[str, Any] = {}
+_clients: JsonObject = {}
 _references: dict[Secret, None] = {}
 
 

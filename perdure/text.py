@@ -5,10 +5,12 @@ from __future__ import annotations
 import codecs
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 from unicodedata import category
+
+from .json_types import JsonView
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, and those that reorder what is shown."""
@@ -170,7 +172,7 @@ def unknown_argument(name: str, known: Iterable[str], place: str = "") -> str:
     return f"unknown argument {place + name!r:.100}: {f'did you mean {place + near!r}?' if near else hint}"
 
 
-def fault_text(detail: Mapping[str, Any]) -> str:
+def fault_text(detail: JsonView) -> str:
     """Return what pydantic says of one fault; where a validator has raised it, the validator's own words alone."""
     error = detail.get("ctx", {}).get("error")
     return str(detail["msg"]) if error is None else str(error)

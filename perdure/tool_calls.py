@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationErro
 
 from .agents import Agent, RecordedAgents
 from .declared_tools import ApprovalPolicy, OfferedFunction
-from .messages import Answered, Exchanged, JsonObject, Message, Part, ToolResult
+from .json_types import JsonObject
+from .messages import Answered, Exchanged, Message, Part, ToolResult
 from .schema import object_schema
 from .text import one_line, unknown_argument
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .declared_tools import Tool
 from .errors import LoadError
-from .messages import JsonObject
+from .json_types import JsonObject
 from .text import excerpt, fault_text, visible
 
 SUFFIX = ".lock"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from .messages import Exchanged, JsonObject, ToolResult
+from .json_types import JsonObject
+from .messages import Exchanged, ToolResult
 from .schema import value_digest
 from .tool_calls import ToolSpec
 

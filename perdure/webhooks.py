@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from .messages import Exchanged, JsonObject
+from .json_types import JsonObject
+from .messages import Exchanged
 
 NoticeType = Literal["run.waiting", "run.held", "run.done", "run.failed", "run.cancelled"]
 SECRET = "PERDURE_WEBHOOK_SECRET"

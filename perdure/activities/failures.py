@@ -21,6 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
+from ..json_types import JsonObject
 from ..loop.failed_calls import may_pass
 from ..payloads.failures import text_of
 from ..protocol import activities
@@ -278,7 +279,7 @@ class Starts:
     """The last attempt that has started it."""
 
     @property
-    def detail(self) -> dict[str, Any]:
+    def detail(self) -> JsonObject:
         """As a detail of a heartbeat."""
         return {"event": "tool_starts", **asdict(self)}
 
@@ -297,7 +298,7 @@ def known_starts(offer: Offer | None) -> Starts:
     return Starts(first, attempt=first)
 
 
-async def record_starts(starts: Starts) -> dict[str, Any]:
+async def record_starts(starts: Starts) -> JsonObject:
     """Have the server know them before the next one, so that nothing is started too often.
 
     Returns the detail that later beats begin with. Raises RPCError.

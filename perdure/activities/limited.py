@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..agents import DEFAULT_PROVIDER, Agent
 from ..arguments import Place, dotted_path
 from ..errors import ConfigurationError
+from ..json_types import JsonView
 from ..prompty.portable import (
     credential_id,
     document_of,
@@ -47,7 +48,7 @@ def require_allowed(agent: Agent, limits: WorkerLimits) -> None:
         raise ConfigurationError("\n".join([*told, remedy(document, limits)]))
 
 
-def refusals(document: Mapping[str, Any], limits: WorkerLimits) -> list[Refusal]:
+def refusals(document: JsonView, limits: WorkerLimits) -> list[Refusal]:
     """All that a worker with these limits refuses of an agent, given as a document with its references unresolved.
 
     That has what it would refuse to do with a variable that it does not give away, too.
@@ -57,7 +58,7 @@ def refusals(document: Mapping[str, Any], limits: WorkerLimits) -> list[Refusal]
     return [*dict.fromkeys([*found, *(_refusals(document, wider) if wider != limits else ())])]
 
 
-def remedy(document: Mapping[str, Any], limits: WorkerLimits) -> str:
+def remedy(document: JsonView, limits: WorkerLimits) -> str:
     """Command that starts a worker which refuses nothing of the agent; it ends a text with all `refusals`."""
     wider = limits
     while (more := wider_limits(wider, [refused for _, refused in _refusals(document, wider)])) != wider:
@@ -72,7 +73,7 @@ def remedy(document: Mapping[str, Any], limits: WorkerLimits) -> str:
     )
 
 
-def _refusals(document: Mapping[str, Any], limits: WorkerLimits) -> Iterator[Refusal]:
+def _refusals(document: JsonView, limits: WorkerLimits) -> Iterator[Refusal]:
     for place, text in strings({key: value for key, value in document.items() if key == "metadata"}):
         if is_env_reference(text) and is_resolved_late(place) and not limits.allows("env", env_name(text)):
             yield Refusal(place, _refused_variable(env_name(text)))
@@ -85,7 +86,7 @@ def _refusals(document: Mapping[str, Any], limits: WorkerLimits) -> Iterator[Ref
         yield from _of_tool(tool, place, limits)
 
 
-def _of_tool(tool: Mapping[str, Any], place: Place, limits: WorkerLimits) -> Iterator[Refusal]:
+def _of_tool(tool: JsonView, place: Place, limits: WorkerLimits) -> Iterator[Refusal]:
     kind = str(tool.get("kind", "function"))
     if kind != "function" and not limits.allows("kinds", kind):
         yield Refusal((*place, "kind"), Refused(f"takes no tools of kind {kind!r}", "kinds", kind))
@@ -99,7 +100,7 @@ def _of_tool(tool: Mapping[str, Any], place: Place, limits: WorkerLimits) -> Ite
     yield from _of_part(tool, place, limits)
 
 
-def _of_part(part: Mapping[str, Any], base: Place, limits: WorkerLimits) -> Iterator[Refusal]:
+def _of_part(part: JsonView, base: Place, limits: WorkerLimits) -> Iterator[Refusal]:
     """Yield what is refused of the model or of one tool: what is secret in it goes to the hosts in it.
 
     Only what is secret in the options of a model goes to the hosts that they name, which the provider calls.
@@ -145,7 +146,7 @@ def _refused_address(place: Place, text: str, limits: WorkerLimits, *, with_secr
     return refused_url(limits, text, with_secret=with_secret and place[2:] != ("specification",))
 
 
-def _is_of_provider(place: Place, reference: str, model: Mapping[str, Any], limits: WorkerLimits) -> bool:
+def _is_of_provider(place: Place, reference: str, model: JsonView, limits: WorkerLimits) -> bool:
     """Return whether it is a provider's key for that provider, or the address that the owner has set for one."""
     name = env_name(reference)
     if place == _MODELS_ENDPOINT:
@@ -160,14 +161,14 @@ def _is_of_provider(place: Place, reference: str, model: Mapping[str, Any], limi
     return key.fits(address) or (server is not None and is_listed(server, limits.hosts or ()))
 
 
-def _models_endpoint(model: Mapping[str, Any]) -> str | None:
+def _models_endpoint(model: JsonView) -> str | None:
     endpoint = model["connection"].get("endpoint")
     if endpoint is None:
         return None
     return (env_value(endpoint) or "") if is_env_reference(str(endpoint)) else str(endpoint)
 
 
-def _models_host(place: Place, model: Mapping[str, Any]) -> str:
+def _models_host(place: Place, model: JsonView) -> str:
     """Return the host that gets the key of a model; "" for another place, and where it is not known."""
     server = server_in(_models_endpoint(model)) if place == _MODELS_KEY else None
     return server.address if server else ""

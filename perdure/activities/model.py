@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 from pydantic_core import PydanticSerializationError
@@ -17,6 +17,7 @@ from ..agents import Agent
 from ..arguments import deeper_than
 from ..breakers import Breaker, BreakerIsOpen, ServerRefusal, breakers
 from ..errors import ModelError, ModelErrorKind
+from ..json_types import JsonObject, JsonView
 from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..payloads.failures import MAX_RESULT_BYTES, size_of
@@ -117,8 +118,8 @@ async def _ask(
 
 
 async def _call(
-    provider: Provider, agent: Agent, request: Mapping[str, Any], how: ModelCallOptions, attempt: ModelAttempt | None
-) -> dict[str, Any]:
+    provider: Provider, agent: Agent, request: JsonView, how: ModelCallOptions, attempt: ModelAttempt | None
+) -> JsonObject:
     """Return the provider's response, for whose server it waits together with others while that refuses all calls."""
     if attempt is None:
         return await provider.call(agent, request, how)
@@ -143,10 +144,10 @@ async def _call_on(
     loop: UserLoop,
     provider: Provider,
     agent: Agent,
-    request: Mapping[str, Any],
+    request: JsonView,
     how: ModelCallOptions,
     attempt: ModelAttempt | None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Make the call on that loop; its pieces are told on this one."""
     here = asyncio.get_running_loop()
 
@@ -154,7 +155,7 @@ async def _call_on(
         here.call_soon_threadsafe(how.on_delta, delta)
 
     call = partial(_call, provider, agent, request, replace(how, on_delta=on_delta), attempt)
-    response: dict[str, Any] = (await loop.end_of(call, "model call", is_async=True)).result()
+    response: JsonObject = (await loop.end_of(call, "model call", is_async=True)).result()
     return response
 
 

@@ -20,6 +20,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from .._version import __version__
 from ..errors import ConfigurationError
+from ..json_types import JsonObject
 from ..options import RunOptions
 from ..protocol.names import NOTICE_WORKFLOW, NOTIFY, SEND_NOTICE
 from ..providers.clients import tls_context
@@ -142,7 +143,7 @@ async def _post(url: str, server: Origin, body: str, headers: dict[str, str], ad
     """Return the status of the answer, whose body nobody reads; redirects are not followed. Raises as `send` does."""
     import httpx2
 
-    extensions: dict[str, Any] = {}
+    extensions: JsonObject = {}
     trusts_environment = address is None
     checks = tls_context() if trusts_environment else tls_context(trust_env=False)
     if address is not None:  # What was looked at is what is called, whatever the name leads to by now.
@@ -171,7 +172,7 @@ def notice_body(input: NoticeInput) -> str:
 def push_body(input: NoticeInput) -> str:
     """Return what an A2A client is sent: the status of its task, as streams have it."""
     data = input.data
-    status: dict[str, Any] = {"state": PUSHED[input.type], "timestamp": _timestamp(input)}
+    status: JsonObject = {"state": PUSHED[input.type], "timestamp": _timestamp(input)}
     task = {"taskId": data["run"], "contextId": data.get("session") or data["run"]}
     if error := data.get("error"):
         text = f"{error['kind']}: {error['message']}"
@@ -193,7 +194,7 @@ def _timestamp(input: NoticeInput) -> str:
     return datetime.fromtimestamp(input.time, UTC).isoformat(timespec="milliseconds")
 
 
-def _links(data: dict[str, Any]) -> dict[str, Any]:
+def _links(data: JsonObject) -> JsonObject:
     base = os.environ.get(GATEWAY_VARIABLE, "").rstrip("/")
     return {"link": f"{base}/perdure/runs/{data['run']}"} if base and "run" in data else {}
 

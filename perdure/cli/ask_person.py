@@ -6,10 +6,10 @@ import asyncio
 import getpass
 import json
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from temporalio.service import RPCError
 
@@ -18,6 +18,7 @@ from ..commands import command_line, decision_command
 from ..declared_tools import ApprovalPolicy
 from ..errors import ApprovalError
 from ..events import RunEvent
+from ..json_types import JsonObject, JsonView
 from ..text import one_line
 from ..tool_calls import PendingApproval
 from .console import describe_call, say
@@ -38,7 +39,7 @@ class CallToDecide(NamedTuple):
     run: RunHandle
     """The run that takes the decision: this one, or one that it has called."""
 
-    def report(self, action: str) -> dict[str, Any]:
+    def report(self, action: str) -> JsonObject:
         """Return what was done to which call, as JSON."""
         return {"id": self.run.id, "action": action, "callId": self.id, "digest": self.digest}
 
@@ -79,13 +80,13 @@ def _run_of(handle: RunHandle, pending: PendingApproval) -> RunHandle:
     return handle.called(pending.run_id) if pending.run_id else handle
 
 
-def times(pending: Mapping[str, Any]) -> str:
+def times(pending: JsonView) -> str:
     """Since when something waits, and until when if there is a deadline."""
     until = f" until {local_time(pending['deadline'])}" if pending.get("deadline") else ""
     return f"since {local_time(pending['since'])}{until}{_who_decides(pending)}"
 
 
-def _who_decides(pending: Mapping[str, Any]) -> str:
+def _who_decides(pending: JsonView) -> str:
     if not pending.get("deciders"):
         return ""
     policy = ApprovalPolicy.model_validate(pending["deciders"])
@@ -100,7 +101,7 @@ def local_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def read_arguments(text: str, where: str) -> dict[str, Any]:
+def read_arguments(text: str, where: str) -> JsonObject:
     """Arguments that a person typed as JSON. Raises `UsageProblem`; `where` is what they were typed after."""
     try:
         value = json.loads(text)
@@ -242,11 +243,11 @@ def _place(event: RunEvent) -> tuple[str | None, str | None, str]:
     return event.run_id, event.call_id, event.data.get("digest", "")
 
 
-def _signature(requested: RunEvent) -> dict[str, Any]:
+def _signature(requested: RunEvent) -> JsonObject:
     return {"digest": requested.data["digest"], "by": this_user()}
 
 
-def _show(data: Mapping[str, Any]) -> str:
+def _show(data: JsonView) -> str:
     """Show what is asked; the prompt for the answer."""
     reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
     if data.get("kind") == "question":

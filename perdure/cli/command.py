@@ -18,6 +18,7 @@ from typing import Any, Literal, TextIO, TypeVar, get_args
 import typer
 from typer.core import TyperCommand
 
+from ..json_types import JsonObject
 from ..text import visible
 from . import console
 from .console import FORMAT_VARIABLE, LEVEL_VARIABLE
@@ -58,7 +59,7 @@ class JsonFormatter(logging.Formatter):
     """Record as a JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields: dict[str, Any] = {
+        fields: JsonObject = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from ..json_types import JsonView
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from .problems import Failure, UsageProblem
 
@@ -22,7 +23,7 @@ SECONDS = 2.0
 LIMIT = 30
 
 
-def choose_server(chosen: Mapping[str, Any]) -> None:
+def choose_server(chosen: JsonView) -> None:
     """Make the options by which a server is reached the environment of this process, which everything below reads."""
     variables = {"address": "TEMPORAL_ADDRESS", "namespace": "TEMPORAL_NAMESPACE", "data_dir": "PERDURE_HOME"}
     for option, variable in {**variables, "codec": "PERDURE_CODEC"}.items():

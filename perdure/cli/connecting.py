@@ -7,11 +7,11 @@ import sys
 import webbrowser
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from mcp.shared.auth import AuthorizationCodeResult
 
+from ..json_types import JsonObject
 from ..text import one_line
 from ..tools.mcp.declaration import OAuth
 from ..tools.mcp.granting import grant
@@ -24,7 +24,7 @@ PAGE = "HTTP/1.1 {0}\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: c
 
 async def connect_all(found: Mapping[str, OAuth], browser: Browser, *, as_json: bool) -> int:
     """Connect to these servers, by the names that people know; returns the exit code. Raises `Failure`."""
-    done: list[dict[str, Any]] = []
+    done: list[JsonObject] = []
     for name, oauth in found.items():
         async with browser.redirect() as address:
             try:

@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from ..activities.limited import refusals
 from ..agents import Agent
 from ..arguments import dotted_path
+from ..json_types import JsonView
 from ..prompty.portable import credential_id, document_of, env_name
 from ..prompty.shorthands import strings
 from ..text import one_line, visible
@@ -89,7 +89,7 @@ def _uses(agent: Agent) -> Iterator[str]:
     document = document_of(agent)
     reached = {key: value for key, value in document.items() if key in ("model", "tools")}
     texts = [text for place, text in strings(reached) if {"connection", "options", "specification"} & {*place}]
-    named: Mapping[str, Any] = {
+    named: JsonView = {
         "hosts": [_host(text) for text in texts],
         "variables": map(env_name, texts),
         "credentials": map(credential_id, texts),
@@ -105,7 +105,7 @@ def _host(text: str) -> str:
     return server.address if server else ""
 
 
-def _command(tool: Mapping[str, Any]) -> str:
+def _command(tool: JsonView) -> str:
     options = tool.get("options")
     command = options.get("command") if isinstance(options, Mapping) else None
     return " ".join(map(str, [command, *(options.get("args") or [])])) if command and options else ""

@@ -6,11 +6,12 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import typer
 
+from ..json_types import JsonObject, JsonView
 from ..text import count_of, format_usd, one_line, visible, visible_json
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ FORMAT_VARIABLE = "PERDURE_LOG_FORMAT"
 
 Tone = Literal["plain", "faint", "good", "bad", "call", "strong"]
 
-_STYLES: dict[Tone, dict[str, Any]] = {
+_STYLES: dict[Tone, JsonObject] = {
     "plain": {},
     "faint": {"dim": True},
     "good": {"fg": "green"},
@@ -132,7 +133,7 @@ def describe_seconds(seconds: float) -> str:
     return f"{whole} s"
 
 
-def describe_usage(usage: Mapping[str, Any]) -> str:
+def describe_usage(usage: JsonView) -> str:
     """`1,240 tokens in, 56 out`, for a `Usage` as JSON; with cached tokens, `1,240 tokens in (91 % cached), 56 out`.
 
     With an estimate of what lost attempts have used, it says so.
@@ -142,13 +143,13 @@ def describe_usage(usage: Mapping[str, Any]) -> str:
     return f"{read:,} tokens in{cached_text(usage)}, {written:,} out{estimated}"
 
 
-def cached_text(usage: Mapping[str, Any]) -> str:
+def cached_text(usage: JsonView) -> str:
     """Return the share of the input that came from the provider's cache, as ` (91 % cached)`; "" where none did."""
     cached, read = usage.get("cached_input_tokens") or 0, usage.get("input_tokens") or 0
     return f" ({min(100, 100 * cached // read)} % cached)" if cached and read else ""
 
 
-def describe_decision(data: Mapping[str, Any]) -> str:
+def describe_decision(data: JsonView) -> str:
     """Return the call and what a person has decided about it, or one of several, or who is asked now.
 
     `data` is that of a `permission_completed`, `permission_vote` or `permission_escalated` event.
@@ -161,7 +162,7 @@ def describe_decision(data: Mapping[str, Any]) -> str:
     return f"{data['name']} {decision_text(data)}"
 
 
-def decision_text(data: Mapping[str, Any]) -> str:
+def decision_text(data: JsonView) -> str:
     """Return what a person has decided, such as `denied by Ann: too expensive`."""
     by = f" by {data['by']}{'' if data.get('vouched') else ' (claimed)'}" if data.get("by") else ""
     edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
@@ -170,36 +171,36 @@ def decision_text(data: Mapping[str, Any]) -> str:
     return f"{word}{by}{edited}{reason}"
 
 
-def describe_progress(data: Mapping[str, Any]) -> str:
+def describe_progress(data: JsonView) -> str:
     """`name: done/total text` on one short line, for the data of a `tool_progress` event."""
     return one_line(f"{data['name']}: {progress_text(data)}")
 
 
-def progress_text(data: Mapping[str, Any]) -> str:
+def progress_text(data: JsonView) -> str:
     """`done/total text` on one short line."""
     total = data.get("total")
     far = f"{data['done']:,.10g}" + ("" if total is None else f"/{total:,.10g}")
     return one_line(f"{far} {data.get('text', '')}")
 
 
-def describe_step(data: Mapping[str, Any]) -> str:
+def describe_step(data: JsonView) -> str:
     """`step 1 of 5`, for the data of a `progress` event."""
     return f"step {data['step']} of {data['max_steps']}"
 
 
-def describe_warning(data: Mapping[str, Any]) -> str:
+def describe_warning(data: JsonView) -> str:
     """Return what a run has cost, and where it ends, for the data of a `cost_warning` event."""
     limit = data["maxCostUsd"]
     ends = "" if limit is None else f"; it ends at {format_usd(limit)} (--max-cost-usd)"
     return f"the run has cost {format_usd(data['costUsd'])} (--warn-cost-usd){ends}"
 
 
-def describe_fallback(data: Mapping[str, Any]) -> str:
+def describe_fallback(data: JsonView) -> str:
     """Return which model replaces which, for the data of a `model_fallback` event."""
     return f"{data['failed']} failed ({data['kind']}); {data['model']} is called in its place: {data['message']}"
 
 
-def describe_provider_tool(data: Mapping[str, Any]) -> str:
+def describe_provider_tool(data: JsonView) -> str:
     """Return what the provider has executed itself, for the data of a `provider_tool` event."""
     details = one_line(json.dumps(data["details"], ensure_ascii=False), 200) if data["details"] else ""
     return " ".join(filter(None, [f"the provider's {data['name']}: {data['status']}", details]))

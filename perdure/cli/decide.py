@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..commands import ANSWER, command_line
+from ..json_types import JsonObject
 from ..text import one_line
 from . import console
 from . import shared_options as options
@@ -40,7 +41,7 @@ def approve(
 async def _approve(
     run_id: str,
     call_id: str | None,
-    changed: dict[str, Any] | None,
+    changed: JsonObject | None,
     digest: str | None,
     by: str | None,
     as_json: bool,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, Deletion
 from ..client.embedded.backup import forget_deleted
 from ..client.family import SCHEDULED
 from ..client.own_values import schedules_of
+from ..json_types import JsonObject
 from ..private_files import data_folder
 from ..text import count_of
 from . import shared_options as options
@@ -128,7 +129,7 @@ def _absent(deleted: Sequence[Deletion]) -> list[str]:
     return [each.id for each in deleted if not each.runs and each.id not in gone and not each.values]
 
 
-def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[DeletionTarget]]) -> dict[str, Any]:
+def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[DeletionTarget]]) -> JsonObject:
     """Say what there was, and what is left; return it as JSON."""
     histories, values = sum(each.histories for each in deleted), sum(each.values for each in deleted)
     gone = {id for each in deleted for id in each.runs}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ import typer
 
 from ..client.embedded.server import LocalServer
 from ..errors import ConfigurationError
+from ..json_types import JsonView
 from ..payloads.codec_server import TOKEN_VARIABLE
 from ..payloads.converter import converter_from_environment
 from ..payloads.encryption import encryption_from_environment, is_configured
@@ -24,7 +25,7 @@ from .console import answer, say
 from .problems import UsageProblem
 from .user_code import load_named
 
-AccessArguments = Mapping[str, Any]
+AccessArguments = JsonView
 """Arguments of `Access`."""
 LOOPBACK = ("127.0.0.1", "localhost")
 DEFAULT_PORT = 8234

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..client import RunHandle
 from ..events import RunEvent, as_changes
+from ..json_types import JsonObject
 from ..text import format_usd, one_line
 from . import shared_options as options
 from .command import execute
@@ -88,7 +89,7 @@ def _line(event: RunEvent) -> str:
     return f"{line}  [{event.run_id}]" if event.run_id else line
 
 
-def _summary(data: dict[str, Any]) -> str:
+def _summary(data: JsonObject) -> str:
     if "arguments" in data:
         if "approved" in data:
             return describe_decision(data)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from ..json_types import JsonObject
 from ..private_files import private_opener
 from . import shared_options as options
 from .command import execute
@@ -45,7 +46,7 @@ async def _export(run_id: str, output: Path | None, children: bool, events: bool
             answer(to_json(line, indent=None))
 
 
-async def _write(lines: AsyncIterator[dict[str, Any]], output: Path) -> int:
+async def _write(lines: AsyncIterator[JsonObject], output: Path) -> int:
     """Write the lines to the file, which is replaced once all of them are written; return how many there are."""
     count = 0
     is_plain = output.is_file() or not output.exists()

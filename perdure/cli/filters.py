@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from temporalio.service import RPCError, RPCStatusCode
 
+from ..json_types import JsonObject
 from .app import PlainCommand
 from .completion import Filters, Status, query_problem, session_ids
 
@@ -19,7 +20,7 @@ CHOSEN = "perdure.filters"
 """Where the context of a command has what the options say."""
 _PREFIX = "filter_"
 """Of their parameters' names: a command may have others of the same names."""
-FILTER_OPTIONS: dict[str, Any] = {
+FILTER_OPTIONS: JsonObject = {
     "status": (Status, {"help": "Only runs with this status."}),
     "agent": (str, {"metavar": "NAME", "help": "Only runs of this agent."}),
     "tenant": (str, {"metavar": "NAME", "help": "Only runs on behalf of this tenant."}),
@@ -34,7 +35,7 @@ FILTER_OPTIONS: dict[str, Any] = {
     "where": (str, {"metavar": "QUERY", "help": "Only what a list filter of Temporal's finds."}),
 }
 """Field of `Filters` → type, and what `typer.Option` says of it."""
-MANY_OPTIONS: dict[str, Any] = {
+MANY_OPTIONS: JsonObject = {
     "all": (bool, {"help": "All runs that the command can do it with."}),
     "at_most": (int, {"metavar": "N", "min": 1, "help": "Stop if the filters find more than this many."}),
     "dry_run": (bool, {"help": "Print the ids of the runs that would be meant, and do nothing."}),

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..agents import Agent
 from ..declared_tools import ToolPolicy
+from ..json_types import JsonObject
 from ..prompty.prepare import prepare
 from ..providers.registry import to_request
 from ..tool_calls import ToolSpec
@@ -21,7 +22,7 @@ from .agent_file import read_inputs
 
 def first_request(
     agent: Agent, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the keyword arguments of a run's first model call, as the provider's SDK gets them."""
     found = [
         completed_declaration(tool, functions[tool.name]) if tool.name in functions else tool
@@ -33,7 +34,7 @@ def first_request(
 
 def tool_specs(
     agent: Agent, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Return how calls of each tool are executed, as far as file, function and kind say: others are not asked."""
     asking = Asking(agent, read_inputs(agent, pairs, inputs_json))
     found = asyncio.run(ToolBox(functions).inventory(asking, may_ask=False))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from ..client.brakes import release_run
 from ..client.fork import other_model
 from ..commands import command_line
 from ..errors import GoOnError
+from ..json_types import JsonView
 from ..options import CHANGED_BY_GO_ON
 from ..protocol.outcome import Held, RunStatus
 from ..protocol.run import GoOn
@@ -59,7 +60,7 @@ def go_on(
     execute(go_on_many(selection, go_on, as_json=as_json))
 
 
-async def _go_on(id: str, changed: Mapping[str, Any], by: str | None, as_json: bool) -> None:
+async def _go_on(id: str, changed: JsonView, by: str | None, as_json: bool) -> None:
     async with open_run(id) as (server, handle):
         is_released = await release_run(server.client, handle.id, by=by or this_user())
         status = await handle.status()
@@ -86,7 +87,7 @@ def _held_runs(handle: RunHandle, status: RunStatus) -> dict[str, list[Held]]:
     return held
 
 
-async def _let_go_on(run: RunHandle, why: Sequence[Held], changed: Mapping[str, Any], by: str | None) -> None:
+async def _let_go_on(run: RunHandle, why: Sequence[Held], changed: JsonView, by: str | None) -> None:
     try:
         await run.go_on(**changed, by=by)
     except GoOnError as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..agents import Agent
 from ..errors import ConfigurationError
+from ..json_types import JsonObject
 from ..prompty.load import lock_beside
 from ..redaction import redactor
 from ..tool_locks import LOCKABLE, SUFFIX, LockDocument, PinnedTool, changes
@@ -56,7 +57,7 @@ def _require_fitting(update: bool, check: bool, on_change: str | None) -> None:
         raise UsageProblem("--on-change is written into the lock, and --check writes nothing: leave out one of the two")
 
 
-def _lock(file: Path, *, update: bool, check: bool, on_change: str | None) -> dict[str, Any]:
+def _lock(file: Path, *, update: bool, check: bool, on_change: str | None) -> JsonObject:
     require_file(file)
     path = file.with_name(file.name + SUFFIX)
     known = lock_beside(file)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from temporalio.client import WorkflowExecution
@@ -14,6 +14,7 @@ from temporalio.client import WorkflowExecution
 from ..client.connection import server_time
 from ..client.listing import agent_in_memo, newest_runs
 from ..commands import command_line
+from ..json_types import JsonObject
 from ..payloads.encryption import EncryptionError
 from ..payloads.encryption.codec import key_id_of
 from ..protocol.names import SESSION_WORKFLOW
@@ -49,7 +50,7 @@ async def tell_encrypted(
     """Print what is clear of a run that can't be decrypted, and say which key is missing."""
     run = await server.client.get_workflow_handle(run_id).describe()
     attributes = {pair.key.name: pair.value for pair in run.typed_search_attributes}
-    shown: dict[str, Any] = {
+    shown: JsonObject = {
         "id": run.id,
         "status": run.status.name.lower() if run.status else "",
         "encryptedWith": error.key_id,
@@ -103,7 +104,7 @@ async def _list_other(
         return await lists.sum_up(filters, as_json=as_json)
     if what == "waiting" and filters.status not in (None, "running", "waiting"):
         raise UsageProblem(f"--waiting and --status {filters.status} exclude each other: a run that waits is running")
-    change: dict[str, Any] = {"status": "running"} if what == "waiting" else {"workflow": SESSION_WORKFLOW}
+    change: JsonObject = {"status": "running"} if what == "waiting" else {"workflow": SESSION_WORKFLOW}
     query = replace(filters, **change).query()
     async with connect_to_server() as server:
         with query_explained(filters):
@@ -140,7 +141,7 @@ async def _server_time(server: ServerConnection, found: Collection[WorkflowExecu
     return datetime.fromtimestamp(await server_time(server.client), UTC) if found else datetime.now(UTC)
 
 
-def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: datetime) -> dict[str, Any]:
+def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: datetime) -> JsonObject:
     """Return the run as JSON; `now` is the server's time."""
     end = run.close_time or now
     attributes = run.typed_search_attributes
@@ -163,7 +164,7 @@ def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: da
     }
 
 
-async def _note_missing_workers(server: ServerConnection, rows: list[dict[str, Any]], now: datetime) -> None:
+async def _note_missing_workers(server: ServerConnection, rows: list[JsonObject], now: datetime) -> None:
     """Into the rows of open runs: the task queue, if no worker polls it. Each queue is asked about once."""
     queues = {row["taskQueue"] for row in rows if row["status"] == "running"}
     polled = {queue: await server.is_polled(queue, now=now.timestamp()) for queue in queues}
@@ -172,14 +173,14 @@ async def _note_missing_workers(server: ServerConnection, rows: list[dict[str, A
         row["queueWithoutWorker"] = row["taskQueue"] if is_missed else None
 
 
-def _table(rows: list[dict[str, Any]]) -> list[str]:
+def _table(rows: list[JsonObject]) -> list[str]:
     """Return the rows as lines of aligned text, times in local time; no lines without rows."""
     cells = [["ID", "AGENT", "STATUS", "STARTED", "AGE", "DURATION", "COST"]] if rows else []
     cells += [_cells(row) for row in rows]
     return in_columns(cells)
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: JsonObject) -> list[str]:
     started = datetime.fromisoformat(row["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     missing = row["queueWithoutWorker"]
     status = "held" if row["held"] else "waiting" if row["waiting"] else row["status"]

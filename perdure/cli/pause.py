@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from temporalio.client import Client
@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 
 from ..client.brakes import brakes_in_force, facts_of, pause_runs, release_runs
 from ..commands import command_line, shell_word
+from ..json_types import JsonObject
 from ..protocol.brakes import Brake, RunFacts, Scope
 from ..protocol.names import GO_ON
 from ..protocol.run import GoOn
@@ -95,7 +96,7 @@ def lasting_scope(filters: Filters) -> Scope | None:
     return scope if rest == Filters() else None
 
 
-def _arguments(scope: Scope) -> dict[str, Any]:
+def _arguments(scope: Scope) -> JsonObject:
     return {"agent": scope.agent, "tenant": scope.tenant, "task_queue": scope.task_queue, "runs": scope.runs}
 
 

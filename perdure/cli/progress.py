@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from ..commands import command_line, ways_to_decide
 from ..declared_tools import ApprovalPolicy, needs_gateway
 from ..events import RunEvent
+from ..json_types import JsonView
 from ..text import count_of, duration_text, format_usd, one_line
 from .console import (
     Tone,
@@ -104,14 +104,14 @@ def hold_lines(reason: str, why: str, run_id: str) -> tuple[str, str]:
     )
 
 
-def describe_going_on(data: Mapping[str, Any]) -> str:
+def describe_going_on(data: JsonView) -> str:
     """Return who has let a held run go on, and with what."""
     changes = [f"{name} {value}" for name, value in {**data["options"], "model": data["model"]}.items() if value]
     by = f", let go on by {one_line(data['by'])}" if data["by"] else ""
     return one_line(f"goes on{by}{': ' if changes else ''}{', '.join(changes)}", 300)
 
 
-def describe_sleep(data: Mapping[str, Any]) -> str:
+def describe_sleep(data: JsonView) -> str:
     """Return for how long a run had no worker, and what it does now."""
     return f"no worker took the run up for {duration_text(data['seconds'])} (on_stale: {data['then']})"
 
@@ -128,28 +128,28 @@ def request_lines(event: RunEvent, run_id: str, call: str) -> tuple[str, ...]:
     return f"{what}. In another terminal:", *ways_to_decide(*named, kind=kind)
 
 
-def _result(data: Mapping[str, Any]) -> str:
+def _result(data: JsonView) -> str:
     text = str(data.get("result", ""))
     lines = text.count("\n") + 1
     return f"    → {one_line(text, 90)}" + (f" ({count_of(lines, 'line')})" if lines > 1 else "")
 
 
-def _usage(data: Mapping[str, Any]) -> str:
+def _usage(data: JsonView) -> str:
     cost = format_usd(data.get("costUsd"))
     return f"  model: {describe_usage(data.get('usage') or {})}{', ' + cost if cost else ''}"
 
 
-def _message(data: Mapping[str, Any]) -> str:
+def _message(data: JsonView) -> str:
     return f"  {data.get('message', '')}"
 
 
-def _status(data: Mapping[str, Any]) -> str:
+def _status(data: JsonView) -> str:
     reason = one_line(str(data.get("reason") or ""), 200)
     said = _message(data)
     return f"{said}{'' if said.endswith('.') else ':'} {reason}" if reason else said
 
 
-_LINES: dict[str, tuple[Tone, Callable[[Mapping[str, Any]], str]]] = {
+_LINES: dict[str, tuple[Tone, Callable[[JsonView], str]]] = {
     "llm_complete": ("faint", _usage),
     "cost_warning": ("strong", lambda data: f"  {describe_warning(data)}"),
     "model_fallback": ("strong", lambda data: f"  {describe_fallback(data)}"),

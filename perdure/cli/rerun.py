@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from .. import testing
+from ..json_types import JsonObject
 from ..testing.comparison import Comparison, Deviation, Effort
 from ..testing.recording import Recording, read_recording, recording_of
 from ..text import count_of, format_usd, one_line
@@ -57,7 +58,7 @@ def rerun(
     )
 
 
-async def _rerun(run: str, changes: dict[str, Any], *, yes: bool, as_json: bool) -> int:
+async def _rerun(run: str, changes: JsonObject, *, yes: bool, as_json: bool) -> int:
     recording, is_own = await _read_run(run)
     if not recording.has_ended:
         raise Failure(f"run {recording.id} is {recording.status or 'under way'}, expected one that has ended")
@@ -129,7 +130,7 @@ def _where(deviation: Deviation) -> str:
     return f"after iteration {deviation.iteration}" if deviation.iteration else "before the model's first reply"
 
 
-def _end(end: dict[str, Any] | None) -> str:
+def _end(end: JsonObject | None) -> str:
     if end is None:
         return "(no answer: the comparison ended before)"
     if failure := end.get("failure"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -14,6 +14,7 @@ import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from ..json_types import JsonObject, JsonView
 from ..options import RunOptions
 from .app import PlainCommand
 from .problems import UsageProblem
@@ -38,12 +39,12 @@ class CommandWithRunOptions(PlainCommand):
         return [*own, *(each for each in _parameters() if each.name in self.fields), help]
 
 
-def chosen_fields(context: typer.Context) -> dict[str, Any]:
+def chosen_fields(context: typer.Context) -> JsonObject:
     """Return the fields that the command line gives, by name, as text or as values."""
     return dict(context.meta.get(_CHOSEN, {}))
 
 
-def run_options(fields: Mapping[str, Any], *, base: RunOptions | None = None) -> RunOptions:
+def run_options(fields: JsonView, *, base: RunOptions | None = None) -> RunOptions:
     """Return the options with these fields; the others are those of `base`, or the defaults. Raises `UsageProblem`."""
     before = base.model_dump(exclude_unset=True) if base else {}
     try:
@@ -57,7 +58,7 @@ def option_name(field: str) -> str:
     return SHORT_FORMS.get(field) or f"--{field.replace('_', '-')}"
 
 
-def _problem_text(error: Mapping[str, Any]) -> str:
+def _problem_text(error: JsonView) -> str:
     field = str(error["loc"][0]) if error["loc"] else ""
     return f"{option_name(field)} {error['input']}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
@@ -17,6 +16,7 @@ from ..activities.pollers import POLL_SECONDS, Version, somebody_polls
 from ..client.connection import connect, environment_names_a_server
 from ..client.embedded import launch as settings
 from ..client.embedded.server import LocalServer
+from ..json_types import JsonObject, JsonView
 from .problems import UsageProblem
 
 
@@ -111,14 +111,14 @@ class CommandMemo:
     mock: bool = False
     """Whether its worker honours answers that stand for a model's."""
 
-    def as_memo(self, task_queue: str) -> dict[str, Any]:
+    def as_memo(self, task_queue: str) -> JsonObject:
         """Return the entry of the run's memo."""
         named = {option.removeprefix("--"): sources for option, sources in (self.sources or {}).items()}
         values = {"folder": self.folder, **named, "scripted": self.scripted, "mock": self.mock, "taskQueue": task_queue}
         return {MEMO: {name: value for name, value in values.items() if value}}
 
     @classmethod
-    def read(cls, memo: Mapping[str, Any]) -> CommandMemo:
+    def read(cls, memo: JsonView) -> CommandMemo:
         """Read the entry of a run's memo; an empty one for a run that another program started."""
         entry = memo.get(MEMO)
         if not isinstance(entry, Mapping):

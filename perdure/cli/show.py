@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -18,6 +18,7 @@ from ..commands import ways_to_decide
 from ..declared_tools import needs_gateway
 from ..history.chain import Chain
 from ..history.link import read_input
+from ..json_types import JsonObject, JsonView
 from ..messages import Message
 from ..payloads.encryption import EncryptionError
 from ..payloads.failures import text_of
@@ -45,7 +46,7 @@ _SHOWN_CALL, _SHOWN_FAILURE, _SHOWN_ERROR = 50, 80, 200
 """Characters."""
 
 
-def in_lines(run: Mapping[str, Any]) -> Iterator[str]:
+def in_lines(run: JsonView) -> Iterator[str]:
     """Yield the head, a blank line, and a line for each iteration; with messages, each iteration's follow its line."""
     yield from _head(run)
     yield ""
@@ -60,7 +61,7 @@ def in_lines(run: Mapping[str, Any]) -> Iterator[str]:
         yield from told.get(each["iteration"], [])
 
 
-def _head(run: Mapping[str, Any]) -> Iterator[str]:
+def _head(run: JsonView) -> Iterator[str]:
     status = run["status"].replace("_", " ")
     whole, short = "", ""
     if failure := run.get("failure"):
@@ -89,7 +90,7 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
         yield f"waits    for a worker on the task queue {run['queue_without_worker']!r}"
 
 
-def _time(run: Mapping[str, Any]) -> str:
+def _time(run: JsonView) -> str:
     started = datetime.fromisoformat(run["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     total, active = describe_seconds(run["seconds"]), describe_seconds(run["active_seconds"])
     waited = run["seconds"] - run["active_seconds"]
@@ -97,13 +98,13 @@ def _time(run: Mapping[str, Any]) -> str:
     return f"{started}, {took}{'' if run['ended'] else ' so far'}"
 
 
-def _actions(actions: Mapping[str, Any]) -> str:
+def _actions(actions: JsonView) -> str:
     beats = f", and about {count_of(actions['heartbeats'], 'heartbeat')}" if actions["heartbeats"] else ""
     called = f"; not in it: {', '.join(actions['called'])}" if actions["called"] else ""
     return f"{actions['total']:,} on Temporal Cloud{beats}{visible(called)}"
 
 
-def _relations(run: Mapping[str, Any]) -> Iterator[str]:
+def _relations(run: JsonView) -> Iterator[str]:
     if caller := run["called_by"]:
         yield f"called   by run {caller['run']}, tool call {visible(caller['call_id'])}"
     if fork := run["fork_of"]:
@@ -118,9 +119,7 @@ def _relations(run: Mapping[str, Any]) -> Iterator[str]:
         yield "note     another version of perdure made this run: when persons decided can't be read"
 
 
-def _table(
-    iterations: Sequence[Mapping[str, Any]], waiting: Container[tuple[int, str]], *, has_ended: bool
-) -> list[str]:
+def _table(iterations: Sequence[JsonView], waiting: Container[tuple[int, str]], *, has_ended: bool) -> list[str]:
     """Iterations as aligned columns: number, model, tokens, cost if there is any, time, and what else happened.
 
     `waiting` are the calls that wait for a person, by iteration and id.
@@ -135,7 +134,7 @@ def _table(
     ]
 
 
-def _row(each: Mapping[str, Any], waiting: Container[tuple[int, str]], *, has_ended: bool) -> list[str]:
+def _row(each: JsonView, waiting: Container[tuple[int, str]], *, has_ended: bool) -> list[str]:
     """`has_ended` is about the run, not about the iteration."""
     tools = [
         _tool(tool, has_ended=has_ended, waits=(each["iteration"], tool["call_id"]) in waiting)
@@ -151,7 +150,7 @@ def _row(each: Mapping[str, Any], waiting: Container[tuple[int, str]], *, has_en
     ]
 
 
-def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
+def _held_up(each: JsonView) -> Iterator[str]:
     if each["tries"] > 1 or each["failures"]:
         why = f" ({one_line(each['failures'][-1], _SHOWN_FAILURE)})" if each["failures"] else ""
         yield f"{count_of(each['tries'], 'try' if each['tries'] == 1 else 'trie')}{why}"
@@ -167,7 +166,7 @@ def _unfinished(*, has_ended: bool) -> str:
     return "has not ended" if has_ended else "under way"
 
 
-def _tool(tool: Mapping[str, Any], *, has_ended: bool, waits: bool) -> str:
+def _tool(tool: JsonView, *, has_ended: bool, waits: bool) -> str:
     outcome = tool["outcome"]
     word = "waits for a person" if waits else _WORDS.get(outcome, "")
     if tool.get("never_executed"):
@@ -188,7 +187,7 @@ def _tool(tool: Mapping[str, Any], *, has_ended: bool, waits: bool) -> str:
     return f"{_MARKS.get(outcome, '✗')} {short_call(tool['name'], tool['arguments'], _SHOWN_CALL)} {said}".rstrip()
 
 
-def _decision(tool: Mapping[str, Any]) -> str:
+def _decision(tool: JsonView) -> str:
     decision = tool.get("decision")
     if not decision:
         return ""
@@ -196,7 +195,7 @@ def _decision(tool: Mapping[str, Any]) -> str:
     return f"{said} after {describe_seconds(tool.get('waited', 0.0))}"
 
 
-def _children(tool: Mapping[str, Any]) -> str:
+def _children(tool: JsonView) -> str:
     run = tool.get("run")
     if not run:
         return ""
@@ -206,7 +205,7 @@ def _children(tool: Mapping[str, Any]) -> str:
     return f"run {run['id']} ({', '.join(filter(None, used))})"
 
 
-def _by_iteration(told: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
+def _by_iteration(told: Sequence[JsonView]) -> dict[int, list[str]]:
     """Return the messages as paragraphs, by the iteration that has added them."""
     found: dict[int, list[str]] = {}
     for each in told:
@@ -214,7 +213,7 @@ def _by_iteration(told: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
     return found
 
 
-def _paragraph(told: Mapping[str, Any]) -> str:
+def _paragraph(told: JsonView) -> str:
     message = Message.model_validate(told["message"])
     gone = f", trimmed before iteration {told['gone']}" if told["gone"] is not None else ""
     summary = ", in the place of trimmed messages" if told["is_summary"] else ""
@@ -270,7 +269,7 @@ async def _show(run_id: str, messages: bool, as_json: bool) -> None:
         answer(line)
 
 
-async def summary(server: ServerConnection, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
+async def summary(server: ServerConnection, handle: RunHandle, *, messages: bool) -> JsonObject:
     """Read the run as JSON: what it is, how it stands, its iterations and, if asked for, its messages.
 
     Raises `RPCError` when there is no such run.
@@ -302,7 +301,7 @@ async def summary(server: ServerConnection, handle: RunHandle, *, messages: bool
     }
 
 
-async def _what_it_is(chain: Chain, described: WorkflowExecutionDescription) -> dict[str, Any]:
+async def _what_it_is(chain: Chain, described: WorkflowExecutionDescription) -> JsonObject:
     input = await read_input(chain.client, chain.workflow_id, described.run_id)
     forked, lineage, model = await fork_origin(described), input.lineage, input.agent.model
     return {
@@ -326,7 +325,7 @@ async def _forks(chain: Chain) -> list[str]:
         return []  # the search attribute by which they would be found is not registered here
 
 
-def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescription, now: float) -> dict[str, Any]:
+def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescription, now: float) -> JsonObject:
     ended = described.close_time.timestamp() if described.close_time else None
     until = ended or now
     waiting = [each.since for each in status.pending_approvals] if ended is None else []
@@ -339,7 +338,7 @@ def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescript
     }
 
 
-def _as_json(each: IterationSurvey) -> dict[str, Any]:
+def _as_json(each: IterationSurvey) -> JsonObject:
     started = None if each.started is None else _as_time(each.started, "milliseconds")
     return {**each.model_dump(mode="json"), "started": started}
 

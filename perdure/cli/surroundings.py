@@ -14,6 +14,7 @@ from ..agents import DEFAULT_PROVIDER, Agent
 from ..arguments import Place
 from ..declared_tools import RICH_KINDS, Tool
 from ..errors import ConfigurationError, LoadError
+from ..json_types import JsonView
 from ..prompty.check.check import FurtherCheck, check
 from ..prompty.check.findings import Finding, warning
 from ..prompty.references import FromEnvironment, is_unset
@@ -47,7 +48,7 @@ def declarations_by(functions: Mapping[str, Callable[..., Any]], *, are_all: boo
     return partial(_declarations, functions=functions, are_all=are_all)
 
 
-def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+def beyond_limits(asset: JsonView, folder: Path) -> Iterator[Finding]:
     """Check, for `prompty.check`, that warns of what workers refuse where their owners do not say otherwise."""
     written = map_strings(asset, lambda place, text: text.reference if isinstance(text, FromEnvironment) else text)
     found = refusals(written, limits := WorkerLimits.from_environment())
@@ -57,7 +58,7 @@ def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
         yield Finding((), remedy(written, limits), "warning", line=1, is_last=True)
 
 
-def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+def _model(asset: JsonView, folder: Path) -> Iterator[Finding]:
     model = asset.get("model")
     fields = model if isinstance(model, Mapping) else {}
     others = [*maps_in(fields.get("fallback"), ("model", "fallback"))]
@@ -75,7 +76,7 @@ def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
             yield Finding((*place, "kind"), text)
 
 
-def _ids(models: Iterable[tuple[Place, Mapping[str, Any]]]) -> Iterator[Finding]:
+def _ids(models: Iterable[tuple[Place, JsonView]]) -> Iterator[Finding]:
     """Yield the models without an id: an error where the provider's own server would be asked."""
     for place, fields in models:
         id, named, written = fields.get("id"), _named_model(fields), fields.get("connection")
@@ -88,7 +89,7 @@ def _ids(models: Iterable[tuple[Place, Mapping[str, Any]]]) -> Iterator[Finding]
             yield Finding(where, problem.text) if problem.is_fatal else warning(where, problem.text)
 
 
-def _dialects(models: Iterable[tuple[Place, Mapping[str, Any]]]) -> Iterator[Finding]:
+def _dialects(models: Iterable[tuple[Place, JsonView]]) -> Iterator[Finding]:
     """Warn of dialects that are not known here: a worker's tools may register them."""
     for place, fields in models:
         options = fields.get("options")
@@ -97,7 +98,7 @@ def _dialects(models: Iterable[tuple[Place, Mapping[str, Any]]]) -> Iterator[Fin
             yield warning((*place, "options", "dialect"), f"{problem}, or one that a worker registers")
 
 
-def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:
+def _named_model(fields: JsonView) -> tuple[str, str] | None:
     """Return the provider and its API; None where they are not known here."""
     provider, api_type = fields.get("provider") or DEFAULT_PROVIDER, fields.get("apiType", "chat")
     if not isinstance(provider, str) or not isinstance(api_type, str) or is_unset(provider) or is_unset(api_type):
@@ -105,7 +106,7 @@ def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:
     return provider, api_type
 
 
-def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str], elsewhere: bool) -> Iterator[Finding]:
+def _tools(asset: JsonView, folder: Path, *, functions: Collection[str], elsewhere: bool) -> Iterator[Finding]:
     kinds = Kinds()
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         name, kind = tool.get("name"), tool.get("kind", "function")
@@ -124,7 +125,7 @@ def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str]
             yield from _problems_of(found, tool, place, folder, elsewhere=elsewhere)
 
 
-def _deciders(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+def _deciders(asset: JsonView, folder: Path) -> Iterator[Finding]:
     """Warn of tools about whose calls nobody can decide, for want of a key."""
     try:
         has_keys = bool(vouch_keys().keys)
@@ -138,9 +139,7 @@ def _deciders(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
             yield warning((*place, "perdure", "approval"), UNDECIDABLE.format(f"of {tool.get('name')!s:.100}"))
 
 
-def _problems_of(
-    kind: ToolKind, fields: Mapping[str, Any], place: Place, folder: Path, *, elsewhere: bool
-) -> Iterator[Finding]:
+def _problems_of(kind: ToolKind, fields: JsonView, place: Place, folder: Path, *, elsewhere: bool) -> Iterator[Finding]:
     """Yield what the kind finds wrong in the declaration; nothing where another check finds a mistake."""
     try:
         tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
@@ -152,7 +151,7 @@ def _problems_of(
 
 
 def _declarations(
-    asset: Mapping[str, Any], folder: Path, *, functions: Mapping[str, Callable[..., Any]], are_all: bool
+    asset: JsonView, folder: Path, *, functions: Mapping[str, Callable[..., Any]], are_all: bool
 ) -> Iterator[Finding]:
     from ..tools.declaration import contradiction  # with all that a call needs; only functions have signatures
 
@@ -183,7 +182,7 @@ def _no_handler(place: Place, name: str, kind: str) -> Finding:
 
 
 def _sub_agents(
-    asset: Mapping[str, Any], folder: Path, *, elsewhere: bool, around: frozenset[Path], root: Path | None = None
+    asset: JsonView, folder: Path, *, elsewhere: bool, around: frozenset[Path], root: Path | None = None
 ) -> Iterator[Finding]:
     """`around` has the files of the agents that this one is a part of; all of them must lie in `root`."""
     root = root or folder.resolve()
@@ -200,7 +199,7 @@ def _sub_agents(
             yield from _within(place, file, around, root)
 
 
-def _named_agents(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]:
+def _named_agents(asset: JsonView) -> Iterator[tuple[Place, str, bool]]:
     """Yield the places that name other agents, with their paths, and whether those have loops of their own."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         path = tool.get("path")
@@ -214,7 +213,7 @@ def _named_agents(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]
             yield place, path, True
 
 
-def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+def _delegates(asset: JsonView, folder: Path) -> Iterator[Finding]:
     metadata, place = asset.get("metadata"), ("metadata", "perdure", "agents")
     try:
         agent = with_delegates(Agent(metadata=dict(metadata) if isinstance(metadata, Mapping) else None))
@@ -254,7 +253,7 @@ def _within(place: Place, file: Path, around: frozenset[Path], root: Path) -> It
 MAX_PROBLEMS = 5
 
 
-def specification_findings(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+def specification_findings(asset: JsonView, folder: Path) -> Iterator[Finding]:
     """Yield a warning for each mistake, for `prompty.check`: a tool often works all the same."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         path = tool.get("specification")

@@ -13,6 +13,7 @@ from ..argument_types import require_each
 from ..commands import shell_word
 from ..errors import ConfigurationError, LoadError
 from ..guardrails import Compactor
+from ..json_types import JsonObject
 from ..loading import load_objects, names_in
 from ..settings.mocks import VARIABLE, is_set
 from ..tools.handlers import load_tools
@@ -25,7 +26,7 @@ class UserCode:
     """User's code that a worker needs; false when there is none."""
 
     tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    guardrails: dict[str, Any] = field(default_factory=dict)
+    guardrails: JsonObject = field(default_factory=dict)
     compactors: dict[str, Compactor] = field(default_factory=dict)
     credentials: Any = None
     """What `create_worker` takes as such."""
@@ -38,7 +39,7 @@ class UserCode:
     def __bool__(self) -> bool:
         return bool(self.sources)
 
-    def for_worker(self) -> dict[str, Any]:
+    def for_worker(self) -> JsonObject:
         """Return the arguments of `create_worker` that are the user's code."""
         return {
             "tools": self.tools,
@@ -79,7 +80,7 @@ def load_user_code(
     )
 
 
-def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
+def load_named(option: str, sources: Sequence[str]) -> JsonObject:
     """Load the objects of all sources `module:name`, by name. Raises `UsageProblem`."""
     keep_stdout_for_answers()
     try:
@@ -88,7 +89,7 @@ def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
         raise UsageProblem(f"{option}: {error}") from error
 
 
-def _load_guardrails(sources: Sequence[str]) -> dict[str, Any]:
+def _load_guardrails(sources: Sequence[str]) -> JsonObject:
     """Load the objects. Raises `UsageProblem` for one that is no `Guardrails`, such as a function."""
     loaded = load_named("--guardrails", sources)
     try:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,6 +12,7 @@ from ..agents import Agent
 from ..context_windows import CHARS_PER_TOKEN, window_of
 from ..declared_tools import ApprovalPolicy
 from ..errors import LoadError
+from ..json_types import JsonObject, JsonView
 from ..model_choice import model_choice
 from ..prompty.check.check import Problem, check
 from ..prompty.load import lock_beside
@@ -95,9 +95,7 @@ def _suggested_budget(agent: Agent) -> str:
     )
 
 
-def _print(
-    agent_file: Path, problems: list[Problem], request: dict[str, Any] | None, specs: list[dict[str, Any]]
-) -> None:
+def _print(agent_file: Path, problems: list[Problem], request: JsonObject | None, specs: list[JsonObject]) -> None:
     tell(agent_file, problems)
     if not problems:
         say(f"{agent_file}: no problems found", "good")
@@ -107,7 +105,7 @@ def _print(
         answer(request)
 
 
-def _in_words(spec: Mapping[str, Any]) -> str:
+def _in_words(spec: JsonView) -> str:
     seconds, most = spec.get("timeout"), spec.get("max_result")
     words = {
         "timeout": f"{seconds:g} s" if seconds else "the run's time-out",
@@ -126,12 +124,12 @@ def _in_words(spec: Mapping[str, Any]) -> str:
     return f"{said}; what its kind says when a run begins" if said else "what its kind says when a run begins"
 
 
-def _needed_approval(spec: Mapping[str, Any]) -> str:
+def _needed_approval(spec: JsonView) -> str:
     policy = spec.get("deciders")
     return f"needs an approval ({ApprovalPolicy.model_validate(policy).in_words()})" if policy else "needs an approval"
 
 
-def _as_dict(problem: Problem) -> dict[str, Any]:
+def _as_dict(problem: Problem) -> JsonObject:
     return {
         "line": problem.line,
         "field": problem.field,

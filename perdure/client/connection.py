@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -29,6 +29,7 @@ from temporalio.service import GrpcCompression, RPCError, RPCStatusCode
 
 from ..activities.pollers import pollers
 from ..errors import ConfigurationError
+from ..json_types import JsonObject, JsonView
 from ..payloads.converter import converter_from_environment
 from ..protocol import search_attributes
 from ..protocol.names import PERMIT
@@ -83,7 +84,7 @@ async def _open(*, target_host: str, **settings: Any) -> Client:
         raise _refused(target_host, settings, str(error)) from error
 
 
-def _refused(target: str, settings: Mapping[str, Any], reason: str) -> ConfigurationError:
+def _refused(target: str, settings: JsonView, reason: str) -> ConfigurationError:
     named = _environment().get("target_host") == target
     return connection_error(target, reason, has_tls=bool(settings.get("tls")), is_from_environment=named)
 
@@ -97,7 +98,7 @@ def is_on_this_machine(target_host: str) -> bool:
         return False
 
 
-def _environment() -> dict[str, Any]:
+def _environment() -> JsonObject:
     try:
         return dict(ClientConfig.load_client_connect_config())
     except (RuntimeError, ValueError, OSError) as error:

@@ -17,6 +17,7 @@ from temporalio.service import RPCError
 
 from ..commands import ways_to_settle
 from ..errors import ApprovalError, PayloadTooLargeError, RunNotFound
+from ..json_types import JsonObject, JsonView
 from ..text import one_line, visible
 from ..tool_calls import Approval, PendingApproval
 from ..tools.signature import is_async
@@ -28,7 +29,7 @@ from .handle import RunHandle
 
 logger = logging.getLogger("perdure")
 
-Decision = bool | str | Mapping[str, Any] | Approval | None
+Decision = bool | str | JsonView | Approval | None
 """True approves, a mapping does so with other arguments. False denies, and so does a text, which is the reason.
 None decides nothing: the call goes on waiting for somebody else."""
 Approve = Callable[[PendingApproval], Decision | Awaitable[Decision]]
@@ -140,7 +141,7 @@ def decision_of(value: Any, pending: PendingApproval) -> Approval | None:
 
 
 async def _decide(run: RunHandle, pending: PendingApproval, decision: Approval) -> None:
-    call: dict[str, Any] = {"digest": pending.digest, "by": decision.by}
+    call: JsonObject = {"digest": pending.digest, "by": decision.by}
     if not decision.approved:
         await run.deny(pending.call_id, decision.reason or DENIED, **call)
     elif decision.answer is not None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from temporalio.client import (
@@ -20,6 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..arguments import deeper_than
 from ..errors import ApprovalError, GoOnError
 from ..history.chain import Chain
+from ..json_types import JsonView
 from ..payloads.failures import require_sendable
 from ..protocol.names import APPROVAL, COMPLETION_REFUSED, GO_ON, GO_ON_REFUSED, NOT_TAKEN, REFUSED, STATUS
 from ..protocol.outcome import RunStatus
@@ -157,7 +158,7 @@ def refusal_text(cause: BaseException) -> str:
     return cause.message if isinstance(cause, ApplicationError) else str(cause)
 
 
-async def send_decision(chain: Chain, decision: Mapping[str, Any], voucher: Voucher | None = None) -> None:
+async def send_decision(chain: Chain, decision: JsonView, voucher: Voucher | None = None) -> None:
     """Send a decision with these fields of `CallApproval`, made valid and without secrets, signed by the voucher.
 
     One that has an `id` is taken once.
@@ -217,7 +218,7 @@ class RunUpdate(Update[None]):
 class GoOnRequest(RunUpdate):
     """Lets one held run go on. `send` raises `GoOnError` when it does not, and when no worker answers."""
 
-    def __init__(self, chain: Chain, options: Mapping[str, Any], model: OtherModel | None, by: str | None) -> None:
+    def __init__(self, chain: Chain, options: JsonView, model: OtherModel | None, by: str | None) -> None:
         """What is given is made valid, and has no secrets."""
         super().__init__(chain)
         go_on = redactor().value(GoOn(options=valid_json(dict(options)), model=model, by=by and valid_text(by)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from a2a.helpers import get_data_parts, get_message_text
 from a2a.types import Message
@@ -12,6 +11,7 @@ from a2a.utils.errors import InvalidParamsError
 from ..client.updates import send_decision
 from ..errors import ApprovalError
 from ..history.chain import Chain
+from ..json_types import JsonObject
 from ..tool_calls import PendingApproval
 from .gateway import FoundRun, Gateway, digest_of
 from .identity import Identity
@@ -49,14 +49,14 @@ def _chain_of(gateway: Gateway, found: FoundRun) -> Chain:
 
 
 async def _send(
-    gateway: Gateway, identity: Identity, found: FoundRun, message: Message, chain: Chain, decision: dict[str, Any]
+    gateway: Gateway, identity: Identity, found: FoundRun, message: Message, chain: Chain, decision: JsonObject
 ) -> None:
     """Send a decision whose id is made of the message's: the run takes it once."""
     id = digest_of([found.id, found.first_run_id, identity.tenant, identity.name, message.message_id])
     await send_decision(chain, {**decision, "by": identity.name, "id": id}, gateway.voucher(identity))
 
 
-def _data_of(message: Message) -> dict[str, Any] | None:
+def _data_of(message: Message) -> JsonObject | None:
     """Return the decision among the message's data; None where there is none."""
     found = (each for each in get_data_parts(message.parts) if isinstance(each, dict) and "approved" in each)
     return next(found, None)
@@ -67,7 +67,7 @@ def _approval_in(message: Message) -> bool | None:
     return _WORDS.get(word.lower().rstrip(".,:"))
 
 
-def _decision_in(message: Message, pending: PendingApproval) -> dict[str, Any]:
+def _decision_in(message: Message, pending: PendingApproval) -> JsonObject:
     """Return what the message says about a call. Raises `InvalidParamsError` where it is no decision."""
     text = get_message_text(message)
     if pending.question:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..events import RunEvent
+from ..json_types import JsonObject
 from .ai_sdk_stream import MessageStream
 from .chats import Chat, ChatTurn, PersonDecision, ToldText, waiting_id
 from .gateway import FoundRun, Gateway, digest_of
@@ -56,7 +57,7 @@ class PageRequest(BaseModel):
     id: str = Field(min_length=1, max_length=200)
     messages: Listed[_Message] = Field(min_length=1)
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
-    arguments: dict[str, dict[str, Any]] = {}
+    arguments: dict[str, JsonObject] = {}
     """By approval id: other arguments for a call that is approved."""
 
     @property

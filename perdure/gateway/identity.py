@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from starlette.concurrency import run_in_threadpool
 
 from ..errors import ConfigurationError
+from ..json_types import JsonView
 from ..prompty.portable import env_value, is_env_reference
 from ..prompty.shorthands import map_strings
 from ..redaction import get_logger
@@ -151,7 +152,7 @@ def _value_of(text: str) -> str:
     return value
 
 
-IdentifyFunction = Callable[[Mapping[str, str]], "Identity | Mapping[str, Any] | None | Awaitable[Any]"]
+IdentifyFunction = Callable[[Mapping[str, str]], "Identity | JsonView | None | Awaitable[Any]"]
 """Is given the request's headers; returns who asks, as an `Identity` or as name, tenant and roles, or None."""
 
 
@@ -176,7 +177,7 @@ class Function:
             return None
 
 
-def _identity(person: Mapping[str, Any]) -> Identity:
+def _identity(person: JsonView) -> Identity:
     """Return who it is. Raises `ValidationError`."""
     read = _Person.model_validate(person)
     return Identity(read.name, read.tenant, frozenset(read.roles))
@@ -231,7 +232,7 @@ class OpenId:
             raise HttpProblem(401, "unauthenticated", f"the token is not accepted: {str(error)[:200]}") from error
         return self._identity(claims)
 
-    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+    def _identity(self, claims: JsonView) -> Identity:
         settings = self.settings
         name, tenant = _claim(claims, settings.name_claim), _claim(claims, settings.tenant_claim)
         roles = _claim(claims, settings.roles_claim) or []
@@ -331,7 +332,7 @@ async def _read(place: str) -> str:
     return content.decode()
 
 
-def _claim(claims: Mapping[str, Any], path: str) -> Any:
+def _claim(claims: JsonView, path: str) -> Any:
     found: Any = claims
     for name in path.split(".") if path else [""]:
         found = found.get(name) if isinstance(found, Mapping) else None

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute
 from temporalio.client import WorkflowExecutionDescription
 
 from ..client.deletion import delete_session
+from ..json_types import JsonObject
 from .gateway import MEMO, Gateway, digest_of
 from .identity import Identity
 from .openai_start import AgentRequest
@@ -67,8 +68,8 @@ def conversation_routes(gateway: Gateway) -> list[BaseRoute]:
     ]
 
 
-async def _body(described: WorkflowExecutionDescription) -> dict[str, Any]:
-    about: dict[str, Any] = await described.memo_value(MEMO, {})
+async def _body(described: WorkflowExecutionDescription) -> JsonObject:
+    about: JsonObject = await described.memo_value(MEMO, {})
     created = int(described.start_time.timestamp())
     metadata = about.get("metadata") or {}
     return {"id": described.id, "object": "conversation", "created_at": created, "metadata": metadata}

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from ..client import RunHandle, Session
 from ..client.sessions.session import instructions
 from ..errors import RunNotFound
+from ..json_types import JsonObject, JsonView
 from ..messages import Message, TextPart
 from ..options import RunOptions
 from .attempts import Attempt
@@ -86,13 +87,13 @@ class AgentRequest:
         options: RunOptions,
         origin: str = ORIGIN_NAME,
         *,
-        about: Mapping[str, Any] | None = None,
+        about: JsonView | None = None,
     ) -> RunHandle:
         """Start a run with this conversation, unless the request has started one before and has lost its answer.
 
         `request` says what is equal to it; `about` is kept in the run's memo.
         """
-        arguments: dict[str, Any] = {"messages": messages, "options": options, "origin": origin, "about": about}
+        arguments: JsonObject = {"messages": messages, "options": options, "origin": origin, "about": about}
         if self.key:
             run, _ = await self.gateway.start(self.identity, self.offer, key=self.key, **arguments)
             return run

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..events import RunEvent
+from ..json_types import JsonObject
 from ..messages import DELEGATED, ImagePart, Message, Part, TextPart, Usage
 from ..text import one_line
 from .gateway import Gateway
@@ -24,7 +25,7 @@ class _Content(BaseModel):
 
     type: str
     text: str | None = None
-    image_url: dict[str, Any] | None = None
+    image_url: JsonObject | None = None
 
 
 class ChatMessage(BaseModel):
@@ -120,7 +121,7 @@ def refusal_response(problem: HttpProblem) -> JSONResponse:
     return JSONResponse(error_body(problem), status_code=problem.status, headers=headers)
 
 
-def error_body(problem: HttpProblem) -> dict[str, Any]:
+def error_body(problem: HttpProblem) -> JsonObject:
     """Return the body of an error in OpenAI's form."""
     kind = "invalid_request_error" if 400 <= problem.status < 500 else "server_error"
     parameter = problem.parameter if isinstance(problem, BadParameter) else None
@@ -146,7 +147,7 @@ def message_of(given: ChatMessage) -> Message:
     return Message.model_validate({"role": role, "parts": parts})
 
 
-def usage_body(usage: Usage) -> dict[str, Any]:
+def usage_body(usage: Usage) -> JsonObject:
     """Return the usage in the form of Chat Completions."""
     return {
         "prompt_tokens": usage.input_tokens,
@@ -157,7 +158,7 @@ def usage_body(usage: Usage) -> dict[str, Any]:
     }
 
 
-def status_of(event: RunEvent) -> dict[str, Any] | None:
+def status_of(event: RunEvent) -> JsonObject | None:
     """Return the status line that Open WebUI shows for an event; None for none."""
     match event.type:
         case "tool_call_start":

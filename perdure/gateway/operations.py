@@ -19,6 +19,7 @@ from typing_extensions import TypeVar
 
 from .._version import __version__
 from ..arguments import deeper_than
+from ..json_types import JsonObject
 from ..redaction import get_logger
 from .gateway import Gateway
 from .identity import ANYBODY, Identity
@@ -165,7 +166,7 @@ class JsonRpcEntrance:
     """
 
     def __init__(
-        self, app: ASGIApp, gateway: Gateway, require: Callable[[dict[str, Any]], None] = lambda body: None
+        self, app: ASGIApp, gateway: Gateway, require: Callable[[JsonObject], None] = lambda body: None
     ) -> None:
         self._app = app
         self._require = require
@@ -227,13 +228,13 @@ def problem_of_request(error: Exception, request: Request) -> HttpProblem:
     return HttpProblem(500, "internal", "The gateway has failed; its log says how")
 
 
-def openapi_document(operations: Iterable[Endpoint], *, title: str) -> dict[str, Any]:
+def openapi_document(operations: Iterable[Endpoint], *, title: str) -> JsonObject:
     """Return the OpenAPI 3.1 document of these operations."""
     listed = list(operations)
     models = {model for each in listed for model in (each.body, _model_of(each.answer), ProblemBody)} - {Nothing}
     modes = [(model, mode) for model in sorted(models, key=lambda it: it.__name__) for mode in ("validation",)]
     _, definitions = models_json_schema(modes, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, JsonObject] = {}
     for each in listed:
         path = re.sub(r":path}", "}", each.path)
         paths.setdefault(path, {})[each.method.lower()] = _operation_document(each)
@@ -249,12 +250,12 @@ def openapi_document(operations: Iterable[Endpoint], *, title: str) -> dict[str,
     }
 
 
-def _operation_document(operation: Endpoint) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": _schema_of(operation.answer)}}
+def _operation_document(operation: Endpoint) -> JsonObject:
+    content: JsonObject = {"application/json": {"schema": _schema_of(operation.answer)}}
     if operation.streams:
         content["text/event-stream"] = {}
     problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
-    described: dict[str, Any] = {
+    described: JsonObject = {
         "operationId": operation.name,
         "summary": operation.summary,
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
@@ -269,12 +270,12 @@ def _operation_document(operation: Endpoint) -> dict[str, Any]:
     return described
 
 
-def _path_parameters(path: str) -> list[dict[str, Any]]:
+def _path_parameters(path: str) -> list[JsonObject]:
     names = re.findall(r"{(\w+)(?::path)?}", path)
     return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
 
-def _query_parameters(model: type[BaseModel]) -> list[dict[str, Any]]:
+def _query_parameters(model: type[BaseModel]) -> list[JsonObject]:
     schema = model.model_json_schema()
     required = schema.get("required", [])
     return [
@@ -289,7 +290,7 @@ def _model_of(answer: Any) -> type[BaseModel]:
     return model
 
 
-def _schema_of(answer: Any) -> dict[str, Any]:
+def _schema_of(answer: Any) -> JsonObject:
     reference = {"$ref": f"#/components/schemas/{_model_of(answer).__name__}"}
     if _model_of(answer) is Nothing:
         return {}

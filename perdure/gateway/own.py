@@ -16,6 +16,7 @@ from ..client import RunHandle, complete_call
 from ..client.listing import listed_status, status_condition
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
+from ..json_types import JsonObject
 from ..later import read_token
 from ..messages import Message
 from ..options import RunOptions
@@ -89,7 +90,7 @@ async def start(call: HttpCall[Nothing, StartRun]) -> Response:
     )
 
 
-def summary_of(run: WorkflowExecution) -> dict[str, Any]:
+def summary_of(run: WorkflowExecution) -> JsonObject:
     """Return the fields of a `ListedRun`."""
     attributes = run.typed_search_attributes
     return {

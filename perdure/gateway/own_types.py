@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..client.listing import ListedStatus
+from ..json_types import JsonObject
 from ..messages import CutShort, Usage
 from ..protocol.outcome import RunStatus
 from ..tool_calls import PendingApproval
@@ -42,7 +43,7 @@ class AgentView(CamelCase):
 
     name: str
     description: str | None
-    inputs: list[dict[str, Any]]
+    inputs: list[JsonObject]
     """As the agent's file declares them."""
 
 
@@ -50,7 +51,7 @@ class StartRun(CamelCase):
     """A run that is to be started."""
 
     agent: str
-    inputs: dict[str, Any] = {}
+    inputs: JsonObject = {}
     id: str | None = Field(default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS)
     """The run's id; without one it is made from the agent's name."""
 
@@ -106,7 +107,7 @@ class EventView(BaseModel):
     type: str
     iteration: int
     position: str
-    data: dict[str, Any]
+    data: JsonObject
 
 
 class SteerBody(CamelCase):
@@ -132,7 +133,7 @@ class CallBody(CamelCase):
 class ApproveBody(CallBody):
     """An approval, with other arguments if any are given."""
 
-    arguments: dict[str, Any] | None = None
+    arguments: JsonObject | None = None
 
 
 class DenyBody(CallBody):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, FailFast, ValidationError
@@ -22,6 +22,7 @@ from ..errors import (
     SessionError,
     UnknownCallError,
 )
+from ..json_types import JsonObject
 from ..text import fault_text
 
 
@@ -156,6 +157,6 @@ def faults_in(error: ValidationError) -> str:
     return "; ".join([*(_fault(dict(each)) for each in found), *more])
 
 
-def _fault(detail: dict[str, Any]) -> str:
+def _fault(detail: JsonObject) -> str:
     place = "" if "error" in detail.get("ctx", {}) else ".".join(map(str, detail["loc"]))
     return f"{place}: {fault_text(detail)}" if place else fault_text(detail)

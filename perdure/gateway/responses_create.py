@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -12,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from ..client import RunHandle, Session
 from ..errors import ApprovalError, RunError
 from ..events import ASKING_EVENTS, RunEvent
+from ..json_types import JsonObject
 from ..messages import Message
 from ..options import RunOptions
 from .gateway import FoundRun, Gateway, digest_of
@@ -122,7 +122,7 @@ class Creation:
         if found is None and asking.session and (run := await asking.say_in_session(asking.session, users)):
             return run
         before = asking.instructions if found is None else await _conversation_of(found)
-        about: dict[str, Any] = {"model": asking.offer.name, "inputs": len(said.messages)}
+        about: JsonObject = {"model": asking.offer.name, "inputs": len(said.messages)}
         about |= {"metadata": asked.metadata} if asked.metadata else {}
         about |= {"previous_response_id": asked.previous_response_id} if found is not None else {}
         return await asking.start_run(

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from ..events import RunEvent
+from ..json_types import JsonObject
 from .responses_wire import text_item, text_part
 
 ITERATION, IS_EVENT = 38, 1 << 37
@@ -22,7 +23,7 @@ ATTEMPT, OFFSET, DIGEST = 33, 11, (1 << 11) - 1
 MAX_ATTEMPT, MAX_OFFSET, MAX_PLACE = 15, (1 << 22) - 1, 255
 MAX_NUMBER = (1 << 63) - 1
 
-Frame = dict[str, Any]
+Frame = JsonObject
 """An event of a response."""
 
 

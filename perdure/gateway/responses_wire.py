@@ -7,10 +7,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..json_types import JsonObject, JsonView
 from ..messages import FilePart, ImagePart, Message, Part, TextPart, Usage
 from .openai_wire import BadParameter
 from .problems import HttpProblem, Listed
@@ -228,18 +229,18 @@ def said_in(asked: ResponseRequest) -> Said:
     return said
 
 
-def text_item(id: str, text: str, status: str = "completed") -> dict[str, Any]:
+def text_item(id: str, text: str, status: str = "completed") -> JsonObject:
     """Return the item of a message of the agent's."""
     content = [] if status == "in_progress" else [text_part(text)]
     return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
 
 
-def text_part(text: str) -> dict[str, Any]:
+def text_part(text: str) -> JsonObject:
     """Return the content of such a message."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def input_item(id: str, message: Message) -> dict[str, Any]:
+def input_item(id: str, message: Message) -> JsonObject:
     """Return the item of a message, as lists of input and of conversations have it."""
     if message.role == "assistant":
         return text_item(id, message.text)
@@ -247,7 +248,7 @@ def input_item(id: str, message: Message) -> dict[str, Any]:
     return {"id": id, "type": "message", "status": "completed", "role": "user", "content": content}
 
 
-def _content_of(part: Part) -> dict[str, Any]:
+def _content_of(part: Part) -> JsonObject:
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.value}
     if isinstance(part, ImagePart):
@@ -255,7 +256,7 @@ def _content_of(part: Part) -> dict[str, Any]:
     return {"type": "input_file", "filename": getattr(part, "filename", None)}
 
 
-def usage_body(usage: Usage) -> dict[str, Any]:
+def usage_body(usage: Usage) -> JsonObject:
     """Return the usage in the form of Responses."""
     read, written = usage.cached_input_tokens, usage.cache_write_tokens
     return {
@@ -267,7 +268,7 @@ def usage_body(usage: Usage) -> dict[str, Any]:
     }
 
 
-def response_body(id: ResponseId, model: str, created: float, about: Mapping[str, Any]) -> dict[str, Any]:
+def response_body(id: ResponseId, model: str, created: float, about: JsonView) -> JsonObject:
     """Return a response without its output; `about` is what the request has said, as far as it is recorded."""
     return {
         "id": str(id),
@@ -296,10 +297,10 @@ def response_body(id: ResponseId, model: str, created: float, about: Mapping[str
     }
 
 
-Item = TypeVar("Item", bound=Mapping[str, Any])
+Item = TypeVar("Item", bound=JsonView)
 
 
-def page_of(items: Sequence[Item], query: Mapping[str, str]) -> dict[str, Any]:
+def page_of(items: Sequence[Item], query: Mapping[str, str]) -> JsonObject:
     """Return a page of a list: `limit`, `after` and `order` say which. Raises `BadParameter`."""
     order, limit, after = query.get("order", "desc"), query.get("limit", "20"), query.get("after")
     if order not in ("asc", "desc"):

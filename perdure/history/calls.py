@@ -15,8 +15,9 @@ from temporalio.exceptions import ApplicationError, FailureError
 
 from ..agents import Model
 from ..conversation import Append, Conversation, ConversationRef, Operation, Rewrite
+from ..json_types import JsonObject
 from ..loop.state import CORRECTION
-from ..messages import JsonObject, Message, ModelReply, ToolCall, ToolResult
+from ..messages import Message, ModelReply, ToolCall, ToolResult
 from ..protocol import activities, names
 from ..protocol.outcome import RunOutput
 from ..tool_calls import PreparedRun

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, cast
 from ..client import RunHandle
 from ..client.callers import AnswerText
 from ..events import TERMINAL_EVENTS, RunEvent
-from ..messages import JsonObject
+from ..json_types import JsonObject
 from ..protocol.outcome import RunResult
 
 EventName = Literal["turn_start", "tool_call", "tool_result", "token", "turn_end"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
+from ..json_types import JsonObject, JsonView
 from ..settings.foreign import Reader, System
 from ..settings.values import CHARS_PER_TOKEN, Place, Settings, option_value, read_map, whole_number
 
@@ -17,7 +17,7 @@ KAOS_MAX_STEPS = "AGENTIC_LOOP_MAX_STEPS"
 """The environment variable that stands for `max_steps`, where an agent's file does not say it."""
 KAOS_CONTEXT_LIMIT = "MEMORY_CONTEXT_LIMIT"
 
-OCTOPUS_USUAL: Mapping[str, Any] = MappingProxyType(
+OCTOPUS_USUAL: JsonView = MappingProxyType(
     {
         "max_iterations": 10,
         "tool_timeout": 30.0,
@@ -29,7 +29,7 @@ OCTOPUS_USUAL: Mapping[str, Any] = MappingProxyType(
         "trim_to": 1.0,
     }
 )
-KAOS_USUAL: Mapping[str, Any] = MappingProxyType(
+KAOS_USUAL: JsonView = MappingProxyType(
     {
         "max_iterations": 5,
         "on_limit": "partial",
@@ -117,7 +117,7 @@ class KaosSettings(System):
             "tool_call_mode": partial(_tool_call_mode, settings),
         }
 
-    def options(self, environment: Mapping[str, str]) -> dict[str, Any]:
+    def options(self, environment: Mapping[str, str]) -> JsonObject:
         written = environment.get(KAOS_MAX_STEPS, "").strip()
         return {"max_iterations": _of_variable(KAOS_MAX_STEPS, written, least=1)} if written else {}
 

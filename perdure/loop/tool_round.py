@@ -17,7 +17,8 @@ from ..event_data import (
     ToolCallStartData,
     ToolResultData,
 )
-from ..messages import JsonObject, Message, Needed, TextPart, ToolCall, ToolResult
+from ..json_types import JsonObject
+from ..messages import Message, Needed, TextPart, ToolCall, ToolResult
 from ..settings.child_agents import DELEGATE, written_action
 from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
 from ..tool_calls import (

@@ -13,6 +13,7 @@ from yaml.constructor import SafeConstructor
 
 from ..arguments import MAX_DEPTH, MAX_VALUES, Place, dotted_path, why_no_json
 from ..errors import LoadError
+from ..json_types import JsonObject, JsonView
 from .shorthands import nearest
 
 
@@ -65,9 +66,9 @@ class _Builder:
     def _list(self, node: yaml.Node, place: Place) -> list[Any]:
         return [self.value(child, (*place, index)) for index, child in enumerate(node.value)]
 
-    def _map(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        own: dict[str, Any] = {}
+    def _map(self, node: yaml.MappingNode, place: Place) -> JsonObject:
+        merged: JsonObject = {}
+        own: JsonObject = {}
         for key_node, child in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._refuse("a key must be a plain string", key_node)
@@ -81,7 +82,7 @@ class _Builder:
             self.lines[(*place, key)] = self._line(key_node)
         return merged | own
 
-    def _merge(self, node: yaml.Node, place: Place) -> Iterator[dict[str, Any]]:
+    def _merge(self, node: yaml.Node, place: Place) -> Iterator[JsonObject]:
         value = self.value(node, (*place, "<<"))
         for base in value if isinstance(value, list) else [value]:
             if not isinstance(base, dict):
@@ -144,7 +145,7 @@ _CLOSER = re.compile(r"^(?:---|\+\+\+)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
 class WrittenAsset:
     """What an author wrote: no reference is resolved, no shorthand expanded."""
 
-    data: Mapping[str, Any]
+    data: JsonView
     """The frontmatter's map."""
     body: str = ""
     file: Path | None = None
@@ -177,7 +178,7 @@ def read_asset(file: Path) -> WrittenAsset:
     return WrittenAsset(data, text.body, file, lines, text.body_line, text.frontmatter is not None)
 
 
-def read_frontmatter(yaml: str, first_line: int) -> tuple[dict[str, Any], dict[Place, int]]:
+def read_frontmatter(yaml: str, first_line: int) -> tuple[JsonObject, dict[Place, int]]:
     """Return the frontmatter's map, {} when it is empty, and the line of each place in it.
 
     The text begins on line `first_line` of the file. Raises LoadError, with the line, when it is not a map in YAML.

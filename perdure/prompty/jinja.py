@@ -18,6 +18,7 @@ from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
 from ..errors import RenderError
+from ..json_types import JsonView
 
 MAX_STEPS = 1_000_000
 """Turns of loops, and calls, in one rendering."""
@@ -194,7 +195,7 @@ HISTORY_ROLES = ("user", "assistant")
 _GLOBALS = frozenset(DEFAULT_NAMESPACE)
 
 
-def render_jinja(source: str, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def render_jinja(source: str, inputs: JsonView) -> tuple[list[str], list[str]]:
     """Return the rendering in pieces: the template's own literals, and the values between them.
 
     A value is what one expression printed, even when that is nothing, so there is one more literal than there are

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ..arguments import Place, dotted_path
 from ..errors import LoadError
+from ..json_types import JsonObject, JsonView
 from .shorthands import kind_named, kind_of
 
 
@@ -19,14 +20,14 @@ def tool_of(tool: Any) -> Any:
     return {"kind": "function", **declared, "parameters": _members(function.get("parameters"))}
 
 
-def described_properties(response_format: Any) -> list[dict[str, Any]]:
+def described_properties(response_format: Any) -> list[JsonObject]:
     """Return the properties of the object that a `response_format` describes; [] when it describes none."""
     described = response_format.get("json_schema") if isinstance(response_format, Mapping) else None
     schema = described.get("schema") if isinstance(described, Mapping) else None
     return _members(schema)
 
 
-def _members(schema: Any) -> list[dict[str, Any]]:
+def _members(schema: Any) -> list[JsonObject]:
     members = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(members, Mapping):
         return []
@@ -35,13 +36,13 @@ def _members(schema: Any) -> list[dict[str, Any]]:
     return [{"name": name, **_property(member), "required": name in names} for name, member in members.items()]
 
 
-def _property(schema: Any) -> dict[str, Any]:
+def _property(schema: Any) -> JsonObject:
     if not isinstance(schema, Mapping):
         return {"kind": "string"}
     kind = schema.get("type")
     types = kind if isinstance(kind, list) else [kind]
     named = next((each for each in types if isinstance(each, str) and each != "null"), "string")
-    described: dict[str, Any] = {"kind": kind_named(named) or "string"}
+    described: JsonObject = {"kind": kind_named(named) or "string"}
     if "null" in types:
         described["nullable"] = True
     for key, name in (("description", "description"), ("enum", "enumValues"), ("default", "default")):
@@ -86,9 +87,7 @@ _PROPERTY = {
 _TO_METADATA = ("authors", "tags", "version")
 
 
-def refuse_promptflow(
-    data: Mapping[str, Any], fail: Callable[[LoadError, Place], object], *, has_other_model: bool
-) -> None:
+def refuse_promptflow(data: JsonView, fail: Callable[[LoadError, Place], object], *, has_other_model: bool) -> None:
     """Tell `fail` of keys that promptflow alone gives a meaning, in its dialect of the first format."""
     model = data.get("model")
     configuration = model.get("configuration") if isinstance(model, Mapping) else None
@@ -126,7 +125,7 @@ class Migration:
         self.notes: list[Note] = []
         self._moved: dict[Place, Place] = {}
 
-    def apply(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def apply(self, data: JsonView) -> JsonObject:
         """Return the asset in the present format."""
         asset = dict(data)
         if isinstance(asset.get("model"), Mapping):
@@ -157,7 +156,7 @@ class Migration:
     def _note(self, old: Place, text: str) -> None:
         self.notes.append(Note(old, f"`{dotted_path(old)}` {text} (the first format of .prompty files)"))
 
-    def _model(self, model: Mapping[str, Any], asset: dict[str, Any]) -> dict[str, Any]:
+    def _model(self, model: JsonView, asset: JsonObject) -> JsonObject:
         present = dict(model)
         if "api" in present:
             present.setdefault("apiType", present.pop("api"))
@@ -170,9 +169,9 @@ class Migration:
             self._response(present.pop("response"), asset)
         return present
 
-    def _configuration(self, configuration: Mapping[str, Any], model: dict[str, Any]) -> None:
+    def _configuration(self, configuration: JsonView, model: JsonObject) -> None:
         old: Place = ("model", "configuration")
-        connection: dict[str, Any] = {"kind": "key"}
+        connection: JsonObject = {"kind": "key"}
         for key, value in configuration.items():
             if key == "type" and isinstance(value, str):
                 provider = _PROVIDERS.get(value.lower().replace("-", "_"), value)
@@ -192,10 +191,10 @@ class Migration:
         written = model.get("connection")
         model["connection"] = {**connection, **(written if isinstance(written, Mapping) else {})}
 
-    def _parameters(self, parameters: Mapping[str, Any], model: dict[str, Any], asset: dict[str, Any]) -> None:
+    def _parameters(self, parameters: JsonView, model: JsonObject, asset: JsonObject) -> None:
         old: Place = ("model", "parameters")
-        options: dict[str, Any] = {}
-        others: dict[str, Any] = {}
+        options: JsonObject = {}
+        others: JsonObject = {}
         for key, value in parameters.items():
             if key in _OPTIONS:
                 options[_OPTIONS[key]] = [value] if key == "stop" and isinstance(value, str) else value
@@ -207,7 +206,7 @@ class Migration:
         more = {"additionalProperties": others} if others else {}
         model["options"] = {**options, **more, **(written if isinstance(written, Mapping) else {})}
 
-    def _moves_up(self, key: str, value: Any, asset: dict[str, Any]) -> bool:
+    def _moves_up(self, key: str, value: Any, asset: JsonObject) -> bool:
         """Return whether a parameter is a matter of the whole agent: its tools, or the schema of its answers."""
         if key == "tools" and "tools" not in asset and isinstance(value, list):
             asset["tools"] = [tool_of(tool) for tool in value]
@@ -219,7 +218,7 @@ class Migration:
             return True
         return False
 
-    def _response(self, response: Any, asset: dict[str, Any]) -> None:
+    def _response(self, response: Any, asset: JsonObject) -> None:
         asset["metadata"] = {"response": response, **(asset.get("metadata") or {})}
         text = "has no counterpart and is kept as metadata: the first choice is the answer"
         if response != "first":
@@ -236,7 +235,7 @@ class Migration:
     def _property(self, spec: Any, place: Place) -> Any:
         if not _is_old_property(spec):
             return spec
-        present: dict[str, Any] = {}
+        present: JsonObject = {}
         for key, value in spec.items():
             name = _PROPERTY[_spelling(key)]
             if not name:
@@ -250,7 +249,7 @@ class Migration:
                 present[name] = not value if "optional" in _spelling(key) else value
         return present
 
-    def _sample(self, sample: Mapping[str, Any], inputs: Any) -> Any:
+    def _sample(self, sample: JsonView, inputs: Any) -> Any:
         """Return the inputs, with the sample's values as their defaults; inputs that are not declared are."""
         declared = dict(enumerate(inputs) if isinstance(inputs, list) else inputs or {})
         keys = {spec.get("name") if isinstance(inputs, list) else key: key for key, spec in _maps(declared)}
@@ -265,7 +264,7 @@ class Migration:
                 self._move(("sample", name), ("inputs", key), ", with the value as its default")
         return list(declared.values()) if isinstance(inputs, list) else declared
 
-    def _metadata(self, asset: dict[str, Any]) -> None:
+    def _metadata(self, asset: JsonObject) -> None:
         """Move what the first format had at the top. Alone it proves nothing: unknown keys are metadata (§2.2)."""
         for key in _TO_METADATA if self.notes or isinstance(asset.get("template"), str) else ():
             if key in asset and isinstance(asset.get("metadata"), Mapping | None):
@@ -283,7 +282,7 @@ class Migration:
         return template
 
 
-def _maps(values: Mapping[Any, Any]) -> list[tuple[Any, Mapping[str, Any]]]:
+def _maps(values: Mapping[Any, Any]) -> list[tuple[Any, JsonView]]:
     return [(key, value) for key, value in values.items() if isinstance(value, Mapping)]
 
 
@@ -301,7 +300,7 @@ def _spelling(key: Any) -> str:
     return str(key).lower().replace("_", "")
 
 
-def _value(name: str, value: Any, spec: Mapping[str, Any]) -> Any:
+def _value(name: str, value: Any, spec: JsonView) -> Any:
     """Return the value of a property's key in the present format; what it is made of may be described by a schema."""
     if name == "kind":
         return kind_named(value)
@@ -315,7 +314,7 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value, Mapping) and "kind" not in value and "type" in value
 
 
-def _rename(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _rename(value: JsonView, names: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     for key, child in value.items():
         if names.get(key, key) == key or names[key] not in value:
             yield names.get(key, key), child

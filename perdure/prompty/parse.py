@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ..agents import Agent, Template
 from ..errors import InvokerError, RenderError
+from ..json_types import JsonView
 from ..messages import Message
 from .render import Marker, Rendered, attribute_value, find_markers
 from .rich_values import RichValues, Section
 
 
-def parse(agent: Agent, rendered: str, *, rich: Mapping[str, Any] | None = None) -> list[Message]:
+def parse(agent: Agent, rendered: str, *, rich: JsonView | None = None) -> list[Message]:
     """Messages of a rendered text, in which the values of `rich` (by default the text's own) replace their nonces.
 
     Takes time linear in the length of the text. Raises RenderError for a role marker that a strict template did not

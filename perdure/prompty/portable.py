@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from ..agents import Agent, EnvReference, LoadedAgent, loaded_from
 from ..arguments import Place, dotted_path
 from ..errors import ConfigurationError
+from ..json_types import JsonObject
 from ..redaction import REDACTED, is_secret_name, know_agent, looks_secret, redact, redactor
 from .shorthands import is_ignored, last_name, map_strings, pointer, strings
 
@@ -266,7 +267,7 @@ def _rewritten(agent: Agent, change: Callable[[Place, str], str]) -> Agent:
     return LoadedAgent.of(copy, references=known.references, base_dir=known.base_dir, roots=known.roots)
 
 
-def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> dict[str, Any]:
+def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> JsonObject:
     """Agent as a document in canonical form: `kind: "prompt"`, named things in ordered lists, no section absent.
 
     A section without a value is None. Environment values in connections and options appear as the file's references,
@@ -279,7 +280,7 @@ def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> dict[str, A
     return {"kind": "prompt", **dict.fromkeys(Agent.file_keys()), **fields}
 
 
-def document_of(agent: Agent) -> dict[str, Any]:
+def document_of(agent: Agent) -> JsonObject:
     """All fields that have a value, under the names that files use."""
     return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 from ..agents import Agent
 from ..errors import RenderError
+from ..json_types import JsonObject, JsonView
 from ..messages import Message
 from ..text import did_you_mean
 from .jinja import parse_jinja, used_variables
@@ -19,7 +19,7 @@ MAX_NAMED = 5
 """So many given inputs that are not declared are named in an error."""
 
 
-def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def validate_inputs(agent: Agent, inputs: JsonView) -> JsonObject:
     """Copy of the inputs with declared defaults filled in. Undeclared inputs pass through, types are not checked.
 
     Raises RenderError when a required input is missing and has no default.
@@ -36,14 +36,14 @@ def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return complete
 
 
-def _strange_inputs(agent: Agent, inputs: Mapping[str, Any]) -> str:
+def _strange_inputs(agent: Agent, inputs: JsonView) -> str:
     """Return the given inputs that the agent does not declare, one of which may be the missing one, misspelt."""
     declared = [prop.name for prop in agent.inputs or []]
     strange = [f"{name!r:.80}{did_you_mean(name, declared)}" for name in inputs if name not in declared]
     return f". The agent does not declare the given {', '.join(strange[:MAX_NAMED])}" if strange else ""
 
 
-def prepare(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
+def prepare(agent: Agent, inputs: JsonView) -> list[Message]:
     """Return the messages that the agent's instructions make of these inputs.
 
     Images, files and recordings may be paths, bytes and open files, which are read. A thread that the template does not
@@ -53,7 +53,7 @@ def prepare(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
     return first_messages(agent, with_media_read(agent, validate_inputs(agent, inputs)))
 
 
-def first_messages(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
+def first_messages(agent: Agent, inputs: JsonView) -> list[Message]:
     """Return the same for inputs that a model may have written: no file is read. Raises like `prepare`."""
     complete = validate_inputs(agent, inputs)
     rendered = render(agent, complete)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, zip_longest
 from typing import Any, NamedTuple
 
 from ..agents import Agent, Template
 from ..declared_tools import RICH_KINDS
 from ..errors import InvokerError
+from ..json_types import JsonView
 from ..messages import Role
 from .rich_values import new_nonce
 
@@ -73,14 +74,12 @@ _PLACEHOLDER = "\ufffc"
 class Rendered(str):
     """The rendered text. Slices and joins of it are plain strings, which know nothing of what follows."""
 
-    rich: Mapping[str, Any]
+    rich: JsonView
     """Nonce in the text → the rich value that it stands for."""
     markers: Sequence[Marker] | None
     """The role markers that the template itself wrote; None when every line that looks like one counts."""
 
-    def __new__(
-        cls, text: str, rich: Mapping[str, Any] | None = None, markers: Sequence[Marker] | None = None
-    ) -> Rendered:
+    def __new__(cls, text: str, rich: JsonView | None = None, markers: Sequence[Marker] | None = None) -> Rendered:
         rendered = super().__new__(cls, text)
         rendered.rich = dict(rich or {})
         rendered.markers = markers
@@ -120,7 +119,7 @@ FORMATS = ("jinja2", "nunjucks")
 """Kinds of `template.format`. Nunjucks is rendered as Jinja2; `check` says where the two differ."""
 
 
-def render(agent: Agent, inputs: Mapping[str, Any]) -> Rendered:
+def render(agent: Agent, inputs: JsonView) -> Rendered:
     """Return the instructions with the inputs filled in.
 
     Rich inputs (§2.6) never reach the template engine: nonces stand for them. In strict mode the result knows which

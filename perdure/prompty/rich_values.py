@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from ..agents import Agent, loaded_from
 from ..errors import LoadError, RenderError
+from ..json_types import JsonObject, JsonView
 from ..media import is_base64, source_problem
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, Role, TextPart
 from .references import contained_path
@@ -42,7 +43,7 @@ class Section(NamedTuple):
     """One message's role, metadata and text, in which nonces stand for rich inputs."""
 
     role: Role
-    metadata: dict[str, Any]
+    metadata: JsonObject
     text: str
 
     def message(self, parts: list[Part]) -> Message:
@@ -58,7 +59,7 @@ class RichValues:
     media: dict[str, list[Part]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, agent: Agent, rich: Mapping[str, Any]) -> RichValues:
+    def of(cls, agent: Agent, rich: JsonView) -> RichValues:
         """Sort the values by the kinds of the agent's inputs; a thread that is not a list of messages is left out.
 
         Raises RenderError for a value of the wrong form.
@@ -132,7 +133,7 @@ def _looks_like_message(item: Any) -> bool:
     return isinstance(item, Message) or (isinstance(item, Mapping) and "role" in item)
 
 
-def _message(name: str, index: int, item: Message | Mapping[str, Any]) -> Message:
+def _message(name: str, index: int, item: Message | JsonView) -> Message:
     if isinstance(item, Message):
         return item
     content = item.get("parts", item.get("content"))
@@ -149,7 +150,7 @@ def _message(name: str, index: int, item: Message | Mapping[str, Any]) -> Messag
 MAX_PATH_CHARS = 4096
 
 
-def with_media_read(agent: Agent, inputs: Mapping[str, Any] | str) -> dict[str, Any]:
+def with_media_read(agent: Agent, inputs: JsonView | str) -> JsonObject:
     """Return the inputs, in which those of kind image, file and audio are JSON; a text is the value of the only one.
 
     A `Path` and a file that is open in binary mode are read, wherever they are. A text is a URL, a `data:` URI, base64,
@@ -210,7 +211,7 @@ class _Given:
             raise ValueError(f"{problem}{self._place_of_files(value)}")
         return value
 
-    def _read_map(self, value: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_map(self, value: JsonView) -> JsonObject:
         """Return a map of `source` and what is told beside it, which goes before what the content says."""
         source = next((key for key in SOURCES if key in value), None)
         if source is None:
@@ -220,7 +221,7 @@ class _Given:
         return {**(read if isinstance(read, dict) else {"source": read}), **told}
 
     @staticmethod
-    def _fields(part: ImagePart | AudioPart | FilePart) -> dict[str, Any]:
+    def _fields(part: ImagePart | AudioPart | FilePart) -> JsonObject:
         return part.model_dump(by_alias=True, exclude_none=True)
 
     def _allowed_file(self, text: str) -> Path | None:

@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import Field, field_serializer
 
 from ..declared_tools import Tool
-from ..messages import Exchanged, JsonObject
+from ..json_types import JsonObject
+from ..messages import Exchanged
 from ..tool_calls import RecordedSignature, ToolSpec
 from ..webhooks import Webhook
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ..json_types import JsonObject, JsonView
 from .base import BLOCK_SIZE, Delta, StreamAssembler, weight
 from .ends import NO_END, WORDS
 from .errors import error_from_http
@@ -21,12 +22,12 @@ class MessagesStream(StreamAssembler):
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._message: dict[str, Any] = {}
+        self._message: JsonObject = {}
         self._blocks: dict[int, _Block] = {}
         self._stopped: Any = None
         """The index of the block that was closed last."""
 
-    def add(self, event: Mapping[str, Any]) -> list[Delta]:
+    def add(self, event: JsonView) -> list[Delta]:
         match None if self.is_complete else event.get("type"):
             case "message_start":
                 self._message = {**event["message"], "usage": _counts(event["message"].get("usage"))}
@@ -45,11 +46,11 @@ class MessagesStream(StreamAssembler):
                 raise error_from_http(None, {}, event, provider=self._provider)
         return []
 
-    def _add_delta(self, block: _Block, delta: Mapping[str, Any]) -> list[Delta]:
+    def _add_delta(self, block: _Block, delta: JsonView) -> list[Delta]:
         self.size += sum(weight(value) for key, value in delta.items() if key != "type")
         return block.add(delta)
 
-    def response(self) -> dict[str, Any]:
+    def response(self) -> JsonObject:
         indexes = sorted(self._blocks)
         content = [self._blocks[index].whole() for index in indexes]
         word = self._message.get("stop_reason") or NO_END
@@ -61,12 +62,12 @@ class MessagesStream(StreamAssembler):
 class _Block:
     """One content block and the pieces of it that have arrived."""
 
-    def __init__(self, opened: dict[str, Any]) -> None:
+    def __init__(self, opened: JsonObject) -> None:
         self._opened = opened
         self._pieces: dict[str, list[str]] = {}
         self._citations: list[Any] = []
 
-    def add(self, delta: Mapping[str, Any]) -> list[Delta]:
+    def add(self, delta: JsonView) -> list[Delta]:
         kind = delta["type"]
         if kind == "input_json_delta":
             self._pieces.setdefault("input", []).append(delta["partial_json"])
@@ -76,7 +77,7 @@ class _Block:
             return self._add_text(_TEXT_DELTAS[kind], delta)
         return []
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> JsonObject:
         block = dict(self._opened)
         for key, pieces in self._pieces.items():
             text = "".join(pieces)
@@ -85,7 +86,7 @@ class _Block:
             block["citations"] = [*(block.get("citations") or []), *self._citations]
         return block
 
-    def _add_text(self, key: str, delta: Mapping[str, Any]) -> list[Delta]:
+    def _add_text(self, key: str, delta: JsonView) -> list[Delta]:
         text = delta[key]
         if not isinstance(text, str):
             raise TypeError(f"expected text, got {text!r:.80}")
@@ -95,12 +96,12 @@ class _Block:
         return [Delta("thinking" if key == "thinking" else "text", text)]
 
 
-def _counts(usage: Any) -> dict[str, Any]:
+def _counts(usage: Any) -> JsonObject:
     """Return the counts that an event has; a later event leaves out, or sends as null, what has not changed."""
     return {key: count for key, count in usage.items() if count is not None} if isinstance(usage, Mapping) else {}
 
 
-def _input(text: str, block: Mapping[str, Any]) -> Any:
+def _input(text: str, block: JsonView) -> Any:
     """Return a tool's arguments; the plain text when they were cut off (§9.8 turns that into a tool result)."""
     if not text:
         return block.get("input") or {}

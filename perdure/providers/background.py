@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
 from ..errors import ModelError
+from ..json_types import JsonObject, JsonView
 from ..loop.failed_calls import may_pass
 from ..redaction import get_logger
 from .base import BackgroundRecord, Delta, StreamAssembler
@@ -83,7 +84,7 @@ class _Reader(StreamReader):
             seconds = min(SILENT_SHARE * self._response.call.timeout, LONGEST_SILENCE)
             self._silence.reschedule(asyncio.get_running_loop().time() + seconds)
 
-    def take(self, event: dict[str, Any]) -> None:
+    def take(self, event: JsonObject) -> None:
         number = event.get("sequence_number")
         if self._response.has_read(number) and str(event.get("type")).endswith(".delta"):
             self.has_skipped = True
@@ -129,7 +130,7 @@ class BackgroundResponse:
         """Whether the provider has a response that can be asked for again."""
         return bool(self._id)
 
-    async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    async def answer(self, request: JsonView) -> JsonObject:
         """Return the whole response. Raises ModelError for every failure, and NoBackgroundError before any answer.
 
         After a failure, the record still has the response where it is worth while to go on with it.
@@ -151,7 +152,7 @@ class BackgroundResponse:
                 await self._end()
             raise
 
-    async def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    async def _answer(self, request: JsonView) -> JsonObject:
         for _ in range(BEGINNINGS):
             try:
                 return await (self._go_on() if self._id else self._begin(request))
@@ -160,7 +161,7 @@ class BackgroundResponse:
                 self._id, self._after, self._is_recorded = "", None, False
         raise self.call.error("The provider does not know the responses that it has just begun", "server")
 
-    async def _begin(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    async def _begin(self, request: JsonView) -> JsonObject:
         """Ask for a response, and read it. Raises NoBackgroundError where the provider has no such thing."""
         assembler = self._new_assembler()
         reader = _Reader(assembler, self._on_delta, self)
@@ -181,7 +182,7 @@ class BackgroundResponse:
                 raise
         return await self._end_of(assembler, reader, is_from_start=True)
 
-    async def _unstreamed(self, response: Any) -> dict[str, Any] | None:
+    async def _unstreamed(self, response: Any) -> JsonObject | None:
         """Return an answer that is there already; None for one that is to be asked for."""
         made = await self.call.whole(response)
         self.hear({"type": "response.created", "response": made})
@@ -191,13 +192,13 @@ class BackgroundResponse:
         self.call.check(made)
         return made
 
-    async def _go_on(self) -> dict[str, Any]:
+    async def _go_on(self) -> JsonObject:
         """Read on where another attempt has stopped. Raises _UnknownError where the provider has no such response."""
         assembler = self._new_assembler()
         reader = _Reader(assembler, self._on_delta, self)
         return await self._end_of(assembler, reader, is_from_start=self._after is None)
 
-    async def _end_of(self, assembler: StreamAssembler, reader: _Reader, *, is_from_start: bool) -> dict[str, Any]:
+    async def _end_of(self, assembler: StreamAssembler, reader: _Reader, *, is_from_start: bool) -> JsonObject:
         """Read the stream to its end, however often it breaks off, and return the response."""
         pauses = failures = 0
         while self._id and not (assembler.is_complete or assembler.refusal):
@@ -236,7 +237,7 @@ class BackgroundResponse:
                 raise
             self._may_stream = False
 
-    async def _ended(self) -> dict[str, Any] | None:
+    async def _ended(self) -> JsonObject | None:
         """Return the response as the provider has it, once it is whole. Raises ModelError when it has failed."""
         try:
             async with self.call.response(None, below=f"/{self._id}") as got:
@@ -251,7 +252,7 @@ class BackgroundResponse:
         self.call.check(response)
         return response
 
-    def hear(self, event: Mapping[str, Any]) -> None:
+    def hear(self, event: JsonView) -> None:
         """Take what an event says about the response as such. Raises ModelError when it has failed."""
         response = event.get("response")
         if not isinstance(response, dict):

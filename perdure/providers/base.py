@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from ..agents import Agent
 from ..declared_tools import CustomTool, FunctionTool, OfferedFunction, PromptyTool, Tool
+from ..json_types import JsonObject, JsonView
 from ..messages import Message, ModelReply, ProviderCall
 from ..options import DEFAULT_ANSWER_BYTES
 from ..schema import OFFERED, STRICT, object_schema, without_properties
@@ -123,9 +124,9 @@ class Provider(ABC):
         agent: Agent,
         messages: Sequence[Message],
         *,
-        extra_tools: Sequence[Mapping[str, Any]] = (),
+        extra_tools: Sequence[JsonView] = (),
         may_call_tools: bool = True,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Return the body of the request, model included (§7).
 
         `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself,
@@ -135,21 +136,21 @@ class Provider(ABC):
         """
 
     @abstractmethod
-    def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:
+    def process(self, agent: Agent, response: JsonView) -> Any:
         """Return the answer in a raw response: a list of ToolCall, the structured value, or the text (§8).
 
         Raises ValueError (`Unexpected response format`) for anything that is not a response of this API.
         """
 
     @abstractmethod
-    def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
+    def reply(self, agent: Agent, response: JsonView) -> ModelReply:
         """Answer in a raw response as the message that continues the conversation, with usage and warnings.
 
         Raises ModelError of kind `invalid_response` for anything that is not a response of this API.
         """
 
     @abstractmethod
-    async def call(self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions) -> dict[str, Any]:
+    async def call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> JsonObject:
         """Sends the request once, without retries, and gives the raw response, streamed or not, its text valid.
 
         References in the agent's connection are already resolved.
@@ -158,8 +159,8 @@ class Provider(ABC):
         """
 
     async def call_in_background(
-        self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions, record: BackgroundRecord
-    ) -> dict[str, Any] | None:
+        self, agent: Agent, request: JsonView, options: ModelCallOptions, record: BackgroundRecord
+    ) -> JsonObject | None:
         """As `call`, of a response that outlives its caller at the provider; `record` is what is kept of it.
 
         It goes on with a recorded one. Returns None where the API has no such thing, or this call is not worth it: then
@@ -189,7 +190,7 @@ class StreamAssembler(ABC):
     """About how many characters the response so far holds."""
 
     @abstractmethod
-    def add(self, event: Mapping[str, Any]) -> list[Delta]:
+    def add(self, event: JsonView) -> list[Delta]:
         """Takes one event and gives what it adds to the answer.
 
         Raises ModelError for an event that reports a failure, and LookupError, TypeError or AttributeError for one
@@ -197,7 +198,7 @@ class StreamAssembler(ABC):
         """
 
     @abstractmethod
-    def response(self) -> dict[str, Any]:
+    def response(self) -> JsonObject:
         """Return the response so far; raises like `add`."""
 
 
@@ -217,14 +218,14 @@ class FunctionDefinition(NamedTuple):
 
     name: str
     description: str | None
-    parameters: dict[str, Any]
+    parameters: JsonObject
     """A JSON Schema of `type: object`, without the parameters that take their value from an input (§9.6)."""
     strict: bool = False
 
 
 def offered_functions(
     agent: Agent,
-    extra_tools: Sequence[Mapping[str, Any]] = (),
+    extra_tools: Sequence[JsonView] = (),
     *,
     allow_strict: bool = True,
     along_with: Sequence[Message] = (),
@@ -276,7 +277,7 @@ _DECLARED = {
 }
 
 
-def _extra(agent: Agent, projection: Mapping[str, Any]) -> FunctionDefinition:
+def _extra(agent: Agent, projection: JsonView) -> FunctionDefinition:
     name = projection["name"]
     tool = agent.tool(name)
     schema = dict(projection.get("parameters") or {"type": "object", "properties": {}})
@@ -296,7 +297,7 @@ _HIDDEN = ("encrypted", "result")
 """What only the provider can read, or is a whole picture, begins so."""
 
 
-def provider_call(name: str, id: Any, status: Any, details: Mapping[str, Any]) -> ProviderCall:
+def provider_call(name: str, id: Any, status: Any, details: JsonView) -> ProviderCall:
     """Return what is recorded of one call; of `details`, as much as people read."""
     shortened = _shorten({key: value for key, value in details.items() if value not in (None, "", [], {})}, 0)
     status = status if isinstance(status, str) else "completed"
@@ -316,7 +317,7 @@ def _shorten(value: Any, depth: int) -> Any:
     return value
 
 
-def rename_keys(request: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def rename_keys(request: JsonObject, names: Mapping[str, str]) -> JsonObject:
     """Return the request with other names of keys; "" leaves one out."""
     pairs = ((names.get(key, key), value) for key, value in request.items())
     return {key: value for key, value in pairs if key}

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from .._version import __version__
 from ..declared_tools import Connection
 from ..errors import ModelError
+from ..json_types import JsonObject
 from ..redaction import know_client
 from ..text import UTF_8
 from ..worker_limits import authorities_now
@@ -41,7 +42,7 @@ Secret = str | EntraTokens
 
 _lock = Lock()
 _imported: set[str] = set()
-_known_connections: dict[str, Any] = {}
+_known_connections: JsonObject = {}
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = WeakKeyDictionary()
 
 
@@ -191,7 +192,7 @@ def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, i
     return client
 
 
-def _place_of(target: AzureTarget) -> dict[str, Any]:
+def _place_of(target: AzureTarget) -> JsonObject:
     """Return those arguments of the client that say where it goes."""
     if target.version is None:
         return {"base_url": target.endpoint}

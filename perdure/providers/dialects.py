@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..agents import Agent
+from ..json_types import JsonView
 from ..text import did_you_mean
 from ..worker_limits import is_listed, server_in
 from .sdks import SdkNames
@@ -40,9 +41,9 @@ class WireDialect:
     """Fields of its messages and calls (Chat Completions) that it is sent back, as they came."""
     keeps_beside_calls: tuple[str, ...] = ("reasoning_content",)
     """Such fields that it wants back only of messages that ask for tools."""
-    fills: Mapping[str, Any] = field(default_factory=dict)
+    fills: JsonView = field(default_factory=dict)
     """Fields that it requires of a message with calls, for those that other servers wrote."""
-    fills_call: Mapping[str, Any] = field(default_factory=dict)
+    fills_call: JsonView = field(default_factory=dict)
     """Fields that it requires of the first call of such a message."""
     needs_user: bool = True
     """Whether it refuses a conversation that does not begin with a user's message."""

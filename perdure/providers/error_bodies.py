@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..json_types import JsonView
 from ..text import one_line
 
 _LEVELS = 8
@@ -26,12 +27,12 @@ _HEADLINE = re.compile(r"<(title|message|h1)\b[^<>]{0,200}>([^<>]{1,500})</\1", 
 _TAG = re.compile(r"<[^<>]*>")
 
 
-def error_layers(body: Any, levels: int = _LEVELS) -> list[Mapping[str, Any]]:
+def error_layers(body: Any, levels: int = _LEVELS) -> list[JsonView]:
     """Return the objects that may say what went wrong, innermost first. Never raises."""
     return list(_layers(body, levels))[::-1]
 
 
-def _layers(value: Any, levels: int) -> Iterator[Mapping[str, Any]]:
+def _layers(value: Any, levels: int) -> Iterator[JsonView]:
     if isinstance(value, str):
         value = _parts(value)
     if levels and isinstance(value, list):
@@ -43,7 +44,7 @@ def _layers(value: Any, levels: int) -> Iterator[Mapping[str, Any]]:
             yield from _layers(value.get(key), levels - 1)
 
 
-def error_codes(layers: list[Mapping[str, Any]]) -> list[str]:
+def error_codes(layers: list[JsonView]) -> list[str]:
     """Return the codes and types in small letters, the most specific first."""
     found = [layer.get(key) for layer in layers for key in _CODE_KEYS]
     return [str(code).rpartition("#")[2].lower() for code in found if code and isinstance(code, str | int)]
@@ -61,7 +62,7 @@ def error_message(body: Any, levels: int = _LEVELS) -> str:
     return ""
 
 
-def _object_message(body: Mapping[str, Any], levels: int) -> str:
+def _object_message(body: JsonView, levels: int) -> str:
     """Return what it says: in an object or a list within it rather than in a word; and what it quotes."""
     said = [body[key] for key in _TEXT_KEYS if body.get(key)]
     nested = [each for each in said if not isinstance(each, str)]

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ..errors import ModelError
+from ..json_types import JsonView
 from ..text import bounded_text, one_line, valid_text
 from ..worker_limits import server_in
 from .error_bodies import error_codes, error_layers, error_message
@@ -95,7 +96,7 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None)
 
 
 def asked_wait(
-    headers: Mapping[str, str], layers: list[Mapping[str, Any]], message: str, *, now: float | None = None
+    headers: Mapping[str, str], layers: list[JsonView], message: str, *, now: float | None = None
 ) -> float | None:
     """Return the seconds that the server asks to wait, wherever it says so; None if it does not. Never raises."""
     now = time.time() if now is None else now

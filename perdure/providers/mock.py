@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..agents import Agent
 from ..errors import ConfigurationError
+from ..json_types import JsonObject, JsonView
 from ..messages import Message, ModelReply, ToolCall
 from ..settings.mocks import VARIABLE
 from ..text import count_of
@@ -51,24 +52,24 @@ class MockedModel(Provider):
         agent: Agent,
         messages: Sequence[Message],
         *,
-        extra_tools: Sequence[Mapping[str, Any]] = (),
+        extra_tools: Sequence[JsonView] = (),
         may_call_tools: bool = True,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Nothing: nobody is asked."""
         return {}
 
-    async def call(self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions) -> dict[str, Any]:
+    async def call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> JsonObject:
         """Return the answer, of which `on_delta` is told one word after the other."""
         for word in () if self._calls() else _WORD.findall(self._text):
             options.on_delta(Delta("text", word))
         return {"text": self._text}
 
-    def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:
+    def process(self, agent: Agent, response: JsonView) -> Any:
         """Return the answer in the response: a list of calls, the structured value, or the text."""
         reply = self.reply(agent, response)
         return reply.message.tool_calls or (reply.output if agent.outputs else reply.message.text)
 
-    def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
+    def reply(self, agent: Agent, response: JsonView) -> ModelReply:
         """Return the answer as a message; no tokens are used, and nothing is paid."""
         if calls := self._calls():
             said = json.loads(self._text).get("content")
@@ -109,7 +110,7 @@ def _is_action(text: str) -> bool:
     return text.strip() == "{}" or isinstance(value.get("tool"), str) or isinstance(value.get("agent"), str)
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str) -> JsonObject:
     """Return the JSON object that the text is; {} for any other text."""
     try:
         value = json.loads(text)

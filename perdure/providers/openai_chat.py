@@ -10,6 +10,7 @@ from typing import Any
 
 from ..agents import Agent
 from ..declared_tools import Property
+from ..json_types import JsonObject, JsonView
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
 from .azure import AZURE_PROVIDERS, limits_by_max_tokens
 from .base import BLOCK_SIZE, Delta, FunctionDefinition, StreamAssembler, weight
@@ -69,20 +70,20 @@ class OpenAIChat(OpenAIFormat):
             return {**self.options, "max_output_tokens": "max_tokens"}
         return self.options
 
-    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def conversation(self, messages: Sequence[Message]) -> JsonObject:
         return {"messages": _messages(messages)}
 
-    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+    def tool(self, definition: FunctionDefinition) -> JsonObject:
         return {"type": "function", "function": function_fields(definition)}
 
-    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+    def output_format(self, outputs: Sequence[Property]) -> JsonObject:
         return {"response_format": {"type": "json_schema", "json_schema": schema_fields(outputs)}}
 
-    def to_stream_body(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def to_stream_body(self, request: JsonView) -> JsonObject:
         asked = request.get("stream_options") or {}
         return {**request, "stream": True, "stream_options": {**asked, "include_usage": True}}
 
-    def read(self, response: Mapping[str, Any]) -> Answer:
+    def read(self, response: JsonView) -> Answer:
         choice = response["choices"][0]
         # Gemini's filter lets nothing pass, not even a message.
         message = choice.get("message", {}) if choice.get("finish_reason") else choice["message"]
@@ -108,16 +109,16 @@ class OpenAIChat(OpenAIFormat):
         return ChatStream(self.key)
 
 
-class _Shown(dict[str, Any]):
+class _Shown(JsonObject):
     """The message of a user that shows what the tools of a reply have returned besides texts."""
 
 
-def _wire_messages(message: Message) -> list[dict[str, Any]]:
+def _wire_messages(message: Message) -> list[JsonObject]:
     """Return the message with its metadata as fields of their own (§7.1), and what only a user's message can show.
 
     A single text is a plain string, and so are all texts of a tool result together (§7.1, §9.5).
     """
-    written: dict[str, Any] = {"role": message.role}
+    written: JsonObject = {"role": message.role}
     if message.metadata:
         written.update((key, value) for key, value in message.metadata.items() if key not in _INTERNAL_METADATA)
         written["role"] = message.role
@@ -134,13 +135,13 @@ def _wire_messages(message: Message) -> list[dict[str, Any]]:
     return _result_and_shown(written, parts)
 
 
-def _with_private(calls: list[dict[str, Any]], fields: Mapping[str, Any]) -> dict[str, Any]:
+def _with_private(calls: list[JsonObject], fields: JsonView) -> JsonObject:
     """Return the server's own fields of a message, and its calls with those beside them."""
     beside = [*(fields.get("tool_calls") or ()), *({} for _ in calls)]
     return {**fields, "tool_calls": [{**call, **more} for call, more in zip(calls, beside, strict=False)]}
 
 
-def _result_and_shown(written: dict[str, Any], parts: list[Part]) -> list[dict[str, Any]]:
+def _result_and_shown(written: JsonObject, parts: list[Part]) -> list[JsonObject]:
     """Return a result's texts, and what else it has as a message of the user: the API takes texts alone in a result."""
     shown = [_part(part) for part in parts if not isinstance(part, TextPart)]
     told = {"type": "text", "text": f"[shown by the result of call {written.get('tool_call_id')}:]"}
@@ -149,7 +150,7 @@ def _result_and_shown(written: dict[str, Any], parts: list[Part]) -> list[dict[s
     return [{**written, "content": content}, _Shown(role="user", content=[told, *shown])]
 
 
-def _join(messages: list[dict[str, Any]], more: list[dict[str, Any]]) -> None:
+def _join(messages: list[JsonObject], more: list[JsonObject]) -> None:
     """Keeps the results of one reply together: what they show comes after all of them."""
     if not (more and messages and isinstance(messages[-1], _Shown) and more[0]["role"] == "tool"):
         messages += more
@@ -159,10 +160,10 @@ def _join(messages: list[dict[str, Any]], more: list[dict[str, Any]]) -> None:
     messages += [more[0], _Shown(role="user", content=content)]
 
 
-_messages = Memo[Message, dict[str, Any]](_wire_messages, _join)
+_messages = Memo[Message, JsonObject](_wire_messages, _join)
 
 
-def _private(message: Mapping[str, Any]) -> list[Any] | None:
+def _private(message: JsonView) -> list[Any] | None:
     """Return the fields that the API does not have, of the message and beside its calls; None where there are none."""
     fields = {key: value for key, value in message.items() if key not in _MESSAGE_FIELDS and value}
     beside = [
@@ -173,7 +174,7 @@ def _private(message: Mapping[str, Any]) -> list[Any] | None:
     return [found] if found else None
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Part) -> JsonObject:
     match part:
         case TextPart():
             return {"type": "text", "text": part.value}
@@ -200,16 +201,16 @@ class ChatStream(StreamAssembler):
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._head: dict[str, Any] = {}
+        self._head: JsonObject = {}
         self._text: list[str] = []
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: dict[int, JsonObject] = {}
         self._finish_reason: str | None = None
-        self._fields: dict[str, Any] = {}
+        self._fields: JsonObject = {}
         """What the message has besides, in fields of the server's own."""
-        self._error: dict[str, Any] = {}
+        self._error: JsonObject = {}
         self._usage: Any = None
 
-    def add(self, event: Mapping[str, Any]) -> list[Delta]:
+    def add(self, event: JsonView) -> list[Delta]:
         if event.get("error"):
             raise error_from_http(None, {}, event, provider=self._provider)
         for key in ("id", "created", "model"):
@@ -218,8 +219,8 @@ class ChatStream(StreamAssembler):
         choices = [choice for choice in event.get("choices") or [] if not choice.get("index")]
         return [delta for choice in choices for delta in self._add_choice(choice)]
 
-    def response(self) -> dict[str, Any]:
-        message: dict[str, Any] = {
+    def response(self) -> JsonObject:
+        message: JsonObject = {
             "role": "assistant",
             "content": "".join(self._text) if self._text or not self._calls else None,
             "refusal": self.refusal or None,
@@ -231,7 +232,7 @@ class ChatStream(StreamAssembler):
         choice = {"index": 0, "message": message, "finish_reason": word} | self._error
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
-    def _add_choice(self, choice: Mapping[str, Any]) -> list[Delta]:
+    def _add_choice(self, choice: JsonView) -> list[Delta]:
         delta = choice.get("delta") or {}
         self._refuse(delta.get("refusal"))
         for call in delta.get("tool_calls") or []:
@@ -257,7 +258,7 @@ class ChatStream(StreamAssembler):
             self.refusal += words
             self.size += len(words)
 
-    def _add_call(self, delta: Mapping[str, Any]) -> None:
+    def _add_call(self, delta: JsonView) -> None:
         """The id and the name come with the first piece. Some servers number every call 0, or number none."""
         index = delta.get("index")
         if index is None:
@@ -277,12 +278,12 @@ class ChatStream(StreamAssembler):
         self.size += len(arguments)
 
 
-def _whole_call(pieces: Mapping[str, Any]) -> dict[str, Any]:
+def _whole_call(pieces: JsonView) -> JsonObject:
     function = {"name": pieces["name"], "arguments": "".join(pieces["arguments"])}
     return {"id": pieces["id"], "type": "function", "function": function, **pieces["fields"]}
 
 
-def add_fields(fields: dict[str, Any], delta: Mapping[str, Any], known: frozenset[str]) -> int:
+def add_fields(fields: JsonObject, delta: JsonView, known: frozenset[str]) -> int:
     """Add what a delta has besides the known fields; returns the size of it. Texts grow, and lists by their items."""
     added = {key: value for key, value in delta.items() if key not in known and value}
     for key, value in added.items():

@@ -13,6 +13,7 @@ from ..agents import Agent, Model
 from ..background import background_of, may_run_in_background
 from ..declared_tools import Property
 from ..errors import ModelError
+from ..json_types import JsonObject, JsonView
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart
 from ..worker_limits import is_listed, server_in
 from .background import END_SECONDS, BackgroundResponse, NoBackgroundError, end_response, is_possible
@@ -72,21 +73,21 @@ class OpenAIResponses(OpenAIFormat):
     merged = frozenset({"text"})
     needs_message = True
 
-    def to_request(self, agent: Agent, messages: Sequence[Message], **more: Any) -> dict[str, Any]:
+    def to_request(self, agent: Agent, messages: Sequence[Message], **more: Any) -> JsonObject:
         request = super().to_request(agent, messages, **more)
         request.pop("background", None)  # Means `options.background`: a call that is made at once can't have it.
         return request
 
-    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        request: dict[str, Any] = {"input": _items(messages)}
+    def conversation(self, messages: Sequence[Message]) -> JsonObject:
+        request: JsonObject = {"input": _items(messages)}
         if instructions := instructions_of(messages):
             request["instructions"] = instructions
         return request
 
-    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+    def tool(self, definition: FunctionDefinition) -> JsonObject:
         return {"type": "function", **function_fields(definition)}
 
-    def for_call(self, agent: Agent, request: dict[str, Any]) -> dict[str, Any]:
+    def for_call(self, agent: Agent, request: JsonObject) -> JsonObject:
         """Says which tools are not strict, as the API takes that for granted; asks for what `store: false` needs."""
         request = {**request}
         if "tools" in request:
@@ -100,10 +101,10 @@ class OpenAIResponses(OpenAIFormat):
             request["input"] = [item for item in request["input"] if not _is_kept_by_server(item)]
         return request
 
-    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+    def output_format(self, outputs: Sequence[Property]) -> JsonObject:
         return {"text": {"format": {"type": "json_schema", **schema_fields(outputs)}}}
 
-    def read(self, response: Mapping[str, Any]) -> Answer:
+    def read(self, response: JsonView) -> Answer:
         """Like any `read`; raises ValueError with the provider's text when the response reports an error (§8)."""
         if error := response.get("error"):
             raise ValueError(error.get("message") or str(error))
@@ -128,8 +129,8 @@ class OpenAIResponses(OpenAIFormat):
         return ResponsesStream(self.key)
 
     async def call_in_background(
-        self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions, record: BackgroundRecord
-    ) -> dict[str, Any] | None:
+        self, agent: Agent, request: JsonView, options: ModelCallOptions, record: BackgroundRecord
+    ) -> JsonObject | None:
         if not (record.response or may_run_in_background(agent.model)):
             return None
         async with self.sdk_call(agent, request, options) as call:
@@ -155,7 +156,7 @@ def _is_background_possible(call: SdkCall, model: Model | None) -> bool:
     return is_possible(call.client) and (own or background_of(model) == "on")
 
 
-def _items_of(message: Message) -> Iterator[dict[str, Any]]:
+def _items_of(message: Message) -> Iterator[JsonObject]:
     """Yield the input items of one message; an assistant's original items go back as they came, reasoning included."""
     if message.role in INSTRUCTION_ROLES:
         return
@@ -172,10 +173,10 @@ def _items_of(message: Message) -> Iterator[dict[str, Any]]:
         yield {"role": message.role, "content": _content(parts)}
 
 
-_items = Memo[Message, dict[str, Any]](lambda message: list(_items_of(message)))
+_items = Memo[Message, JsonObject](lambda message: list(_items_of(message)))
 
 
-def _original_items(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _original_items(message: Message, original: list[JsonObject]) -> Iterator[JsonObject]:
     """The original items, unless the text or the calls have changed since.
 
     The API requires that each reasoning item is followed by what it led to: a last one that led to nothing is
@@ -193,7 +194,7 @@ def _original_items(message: Message, original: list[dict[str, Any]]) -> Iterato
         yield from _rebuilt(message)
 
 
-def _acceptable(items: Sequence[dict[str, Any]], calls: Sequence[Call]) -> Iterator[dict[str, Any]]:
+def _acceptable(items: Sequence[JsonObject], calls: Sequence[Call]) -> Iterator[JsonObject]:
     end = len(items)
     while end and items[end - 1]["type"] == "reasoning":
         end -= 1
@@ -202,7 +203,7 @@ def _acceptable(items: Sequence[dict[str, Any]], calls: Sequence[Call]) -> Itera
         yield item | _call_fields(next(asked)) if item["type"] == "function_call" else item
 
 
-def _is_kept_by_server(item: dict[str, Any]) -> bool:
+def _is_kept_by_server(item: JsonObject) -> bool:
     return item.get("type") == "reasoning" and not item.get("encrypted_content")
 
 
@@ -210,23 +211,23 @@ def _call_fields(call: Call) -> dict[str, str]:
     return {"call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def _rebuilt(message: Message) -> Iterator[dict[str, Any]]:
+def _rebuilt(message: Message) -> Iterator[JsonObject]:
     yield from _text_item(message)
     for call in calls_of(message):
         yield {"type": "function_call", **_call_fields(call)}
 
 
-def _text_item(message: Message) -> Iterator[dict[str, Any]]:
+def _text_item(message: Message) -> Iterator[JsonObject]:
     if text := message.text:
         yield {"role": "assistant", "content": text}
 
 
-def _content(parts: list[Part]) -> str | list[dict[str, Any]]:
+def _content(parts: list[Part]) -> str | list[JsonObject]:
     text = only_text(parts) if len(parts) < 2 else None
     return [_part(part) for part in parts] if text is None else text
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Part) -> JsonObject:
     match part:
         case TextPart():
             return {"type": "input_text", "text": part.value}
@@ -239,14 +240,14 @@ def _part(part: Part) -> dict[str, Any]:
             return {"type": "input_file", **(file_data(part) if base64_data(part) else {"file_url": part.source})}
 
 
-def _text_and_calls(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
+def _text_and_calls(items: Sequence[JsonView], response_id: Any) -> tuple[str, list[Call]]:
     """Return the text or refusal in all message items, and the function calls."""
     calls = [item for item in items if item["type"] == "function_call"]
     asked = [(call.get("call_id"), call.get("name"), call.get("arguments")) for call in calls]
     return _message_text(items, _TEXT_TYPES), read_calls(asked, response_id)
 
 
-def _message_text(items: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> str:
+def _message_text(items: Sequence[JsonView], keys: Mapping[str, str]) -> str:
     """Return the text in all message items: type of a part → the key of its text."""
     parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
     return "".join(part[keys[part["type"]]] for part in parts if part["type"] in keys)
@@ -256,7 +257,7 @@ def _is_providers(type: str) -> bool:
     return type.endswith("_call") and type not in ("function_call", "custom_tool_call")
 
 
-def _provider_call(item: Mapping[str, Any]) -> ProviderCall:
+def _provider_call(item: JsonView) -> ProviderCall:
     """`web_search_call`, `file_search_call`, `code_interpreter_call`, `mcp_call` and so on."""
     details = {key: value for key, value in item.items() if key not in ("type", "id", "status")}
     return provider_call(item["type"].removesuffix("_call"), item.get("id"), item.get("status"), details)
@@ -267,12 +268,12 @@ class ResponsesStream(StreamAssembler):
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._response: dict[str, Any] = {}
+        self._response: JsonObject = {}
         self._items: dict[int, Any] = {}
         self._opened: set[int] = set()
         self._text: list[str] = []
 
-    def add(self, event: Mapping[str, Any]) -> list[Delta]:
+    def add(self, event: JsonView) -> list[Delta]:
         match None if self.is_complete else event.get("type"):
             case "response.output_text.delta":
                 return self._add_text(event["delta"])
@@ -300,7 +301,7 @@ class ResponsesStream(StreamAssembler):
         self.size += len(text)
         return [Delta("text", text)]
 
-    def response(self) -> dict[str, Any]:
+    def response(self) -> JsonObject:
         if self._response.get("output") and not self.refusal:
             return self._response
         is_cut_off = not self._response or self._opened - self._items.keys()

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from ..agents import Agent
 from ..arguments import parse_tool_arguments
 from ..errors import ToolArgumentError
+from ..json_types import JsonObject
 from ..messages import Message, TextPart, ToolCall
 from ..schema import without_alternatives
 from .base import FunctionDefinition, offered_functions
@@ -56,7 +57,7 @@ def own_names(calls: Sequence[ToolCall], agent: Agent) -> list[ToolCall]:
     return [call.model_copy(update={"name": names.get(call.name, call.name)}) for call in calls]
 
 
-def name_choice(request: dict[str, Any], names: Collection[str]) -> None:
+def name_choice(request: JsonObject, names: Collection[str]) -> None:
     """Names the tool that must be called as it is offered."""
     choice = request.get("tool_choice")
     if not isinstance(choice, Mapping):
@@ -77,7 +78,7 @@ def wire_arguments(arguments: str) -> str:
     return compact_json(arguments_object(arguments))
 
 
-def arguments_object(arguments: str) -> dict[str, Any]:
+def arguments_object(arguments: str) -> JsonObject:
     """Return the arguments as an object; text beyond repair is wrapped, so that the model sees what it wrote."""
     try:
         return parse_tool_arguments(arguments)
@@ -114,7 +115,7 @@ def _clean_message(message: Message) -> list[Message]:
 _clean = Memo[Message, Message](_clean_message)
 
 
-def _clean_call(call: dict[str, Any]) -> dict[str, Any]:
+def _clean_call(call: JsonObject) -> JsonObject:
     function = call["function"]
     name, arguments = wire_name(function["name"]), wire_arguments(function["arguments"])
     kept = {key: value for key, value in call.items() if key != "fault"}
@@ -179,7 +180,7 @@ def _result(message: Message, open_calls: list[_Renamed], server: Recipient) -> 
     return message if new == old else _with_metadata(message, tool_call_id=new)
 
 
-def _content_for(message: Message, own: list[Any] | None, api: str, server: Recipient) -> dict[str, Any] | None:
+def _content_for(message: Message, own: list[Any] | None, api: str, server: Recipient) -> JsonObject | None:
     """Return the private content for the server: what it wrote itself, else what it requires beside calls."""
     fills, fills_call = server.dialect.fills, server.dialect.fills_call
     if not own and api == "chat" and (fills or fills_call) and message.metadata.get("tool_calls"):

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..agents import DEFAULT_PROVIDER, Agent
 from ..errors import ConfigurationError
+from ..json_types import JsonView
 from ..messages import Usage
 
 VARIABLE = "PERDURE_PRICES"
@@ -157,7 +158,7 @@ def _listing(provider: str, endpoint: str | None, model: str) -> Mapping[str, st
     return next((listing for listing in candidates if _price_by(listing, one_each, model) is not None), None)
 
 
-def _price_by(listing: Mapping[str, Any], usage: Usage, model: str) -> float | None:
+def _price_by(listing: JsonView, usage: Usage, model: str) -> float | None:
     """None when the list does not have the model."""
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price

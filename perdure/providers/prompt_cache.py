@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..agents import PromptCache
+from ..json_types import JsonObject
 from .base import CallSeries
 
-Json = dict[str, Any]
+Json = JsonObject
 
 _MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Blocks of Anthropic's that may be marked; thinking may not."""

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import ModelError
+from ..json_types import JsonObject
 from .base import rename_keys
 from .prompt_cache import refuses_marks
 
-Json = dict[str, Any]
+Json = JsonObject
 
 MARKS = "prompt cache"
 """Stands for what was added for the prompt cache."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..agents import DEFAULT_PROVIDER, PROVIDERS_GROUP, Agent
 from ..errors import ConfigurationError, InvokerError, LoadError, UnsupportedMediaError
+from ..json_types import JsonObject, JsonView
 from ..messages import Message, ToolCall, ToolResult
 from ..text import did_you_mean, valid_json
 from .base import Provider
@@ -181,13 +182,13 @@ def _offers(provider: str, api_type: str) -> bool:
 
 def to_request(
     agent: Agent,
-    messages: Sequence[Message | Mapping[str, Any]],
+    messages: Sequence[Message | JsonView],
     *,
     provider: str | None = None,
     api_type: str | None = None,
-    extra_tools: Sequence[Mapping[str, Any]] = (),
+    extra_tools: Sequence[JsonView] = (),
     may_call_tools: bool = True,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the keyword arguments of the SDK call that sends these messages (§7).
 
     `provider` and `api_type` override the agent's model. `extra_tools` holds `{name, description?, parameters?}`
@@ -201,7 +202,7 @@ def to_request(
 
 
 def process_response(
-    agent: Agent, response: Mapping[str, Any], *, provider: str | None = None, api_type: str | None = None
+    agent: Agent, response: JsonView, *, provider: str | None = None, api_type: str | None = None
 ) -> Any:
     """Return the answer in a provider's raw JSON: a list of ToolCall, the structured value, or the text (§8).
 
@@ -215,7 +216,7 @@ def process_response(
 
 def format_tool_messages(
     agent: Agent,
-    response: Mapping[str, Any] | None,
+    response: JsonView | None,
     calls: Sequence[ToolCall],
     results: Sequence[str | ToolResult],
     *,

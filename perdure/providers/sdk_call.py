@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pydantic_core import to_json
 
 from ..errors import ModelError, ModelErrorKind
+from ..json_types import JsonObject, JsonView
 from ..options import DEFAULT_ANSWER_BYTES
 from ..text import TextPieces, bounded_text, valid_json
 from .base import Delta, StreamAssembler
@@ -107,7 +108,7 @@ class StreamReader:
         """Return whether the answer did. A refusal counts from its first word on."""
         return bool(self._body or self._assembler.is_complete or self._assembler.refusal)
 
-    def response(self) -> dict[str, Any]:
+    def response(self) -> JsonObject:
         """Return what the assembler has put together. Raises ValueError when that is no response of the API."""
         if self._body:
             return _json_object(bytes(self._body))
@@ -148,7 +149,7 @@ class StreamReader:
         """Take that the provider closes the stream."""
         self._assembler.is_complete = self._is_over = True
 
-    def take(self, event: dict[str, Any]) -> None:
+    def take(self, event: JsonObject) -> None:
         """Read one event. Raises as `read` does."""
         for delta in _read_event(lambda: self._deltas(event), event):
             self._on_delta(delta)
@@ -163,7 +164,7 @@ class StreamReader:
         # A few compressed bytes can unpack to a chunk after the other, without a moment for anything else.
         await asyncio.sleep(0)
 
-    def _deltas(self, event: dict[str, Any]) -> list[Delta]:
+    def _deltas(self, event: JsonObject) -> list[Delta]:
         deltas = self._assembler.add(event)
         if self._assembler.refusal:
             return []
@@ -174,7 +175,7 @@ class StreamReader:
         return [delta for delta in deltas if delta.text]
 
 
-def _read_event(read: Callable[[], T], got: str | dict[str, Any]) -> T:
+def _read_event(read: Callable[[], T], got: str | JsonObject) -> T:
     """Value of `read`. Raises UnexpectedFormatError when the provider sent something that its API does not have."""
     try:
         return read()
@@ -211,7 +212,7 @@ class SdkCall:
     provider: str
     expected: str
     """What the answer is to be, in words for an error."""
-    check: Callable[[Mapping[str, Any]], None]
+    check: Callable[[JsonView], None]
     """Raises ModelError for an answer that reports a failure, and UnexpectedFormatError for what is no answer."""
     max_bytes: int = DEFAULT_ANSWER_BYTES
     """Of the answer, unpacked."""
@@ -223,12 +224,12 @@ class SdkCall:
 
     async def answer(
         self,
-        body: Mapping[str, Any],
+        body: JsonView,
         assembler: StreamAssembler,
         on_delta: Callable[[Delta], None],
         *,
         streams: bool,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Return the JSON object that the provider responds with, its text valid, or what the assembler makes of it.
 
         A server may respond with a stream or without one, whatever it is asked for. `on_delta` sees each piece of a
@@ -248,13 +249,13 @@ class SdkCall:
         if not stream.has_ended:
             raise self.error("The stream ended before the answer did", "connection")
 
-    def _check(self, answer: dict[str, Any]) -> dict[str, Any]:
+    def _check(self, answer: JsonObject) -> JsonObject:
         self.check(answer)
         return answer
 
     @asynccontextmanager
     async def response(
-        self, body: Mapping[str, Any] | None, *, below: str = "", query: Mapping[str, Any] | None = None
+        self, body: JsonView | None, *, below: str = "", query: JsonView | None = None
     ) -> AsyncIterator[Any]:
         """Response, unread, to a POST of the body, or to a GET without one; `below` is added to the path.
 
@@ -298,7 +299,7 @@ class SdkCall:
     def error(self, text: str, kind: ModelErrorKind) -> ModelError:
         return ModelError(text, kind=kind, provider=self.provider)
 
-    async def whole(self, response: Any) -> dict[str, Any]:
+    async def whole(self, response: Any) -> JsonObject:
         """Return the JSON object that the response holds. Raises as `response` turns into a ModelError."""
         pieces: list[bytes] = []
         size = 0
@@ -310,19 +311,19 @@ class SdkCall:
                 pieces.append(piece)
         return _json_object(b"".join(pieces))
 
-    async def _send(self, body: Mapping[str, Any] | None, path: str, query: Mapping[str, Any] | None) -> Any:
+    async def _send(self, body: JsonView | None, path: str, query: JsonView | None) -> Any:
         """Return the response, unread: whoever reads it counts what is unpacked."""
         import httpx2
 
         timeout = httpx2.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout))
-        options: dict[str, Any] = {"max_retries": 0, "timeout": timeout} | ({"params": query} if query else {})
+        options: JsonObject = {"max_retries": 0, "timeout": timeout} | ({"params": query} if query else {})
         stream_class = import_module(self.sdk.module).AsyncStream
         send, payload = (self.client.get, {}) if body is None else (self.client.post, self._payload(body))
         return await send(
             path, cast_to=httpx2.Response, options=options, stream=True, stream_cls=stream_class, **payload
         )
 
-    def _payload(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _payload(self, body: JsonView) -> JsonObject:
         """Bytes for the SDK's plain client; the clients of clouds (Azure, Bedrock) route by the body's content."""
         plain_client = getattr(import_module(self.sdk.module), self.sdk.client)
         if type(self.client) is not plain_client:
@@ -334,7 +335,7 @@ class SdkCall:
             raise ModelError(message, kind="bad_request", provider=self.provider) from error
 
 
-def encode(body: Mapping[str, Any]) -> bytes:
+def encode(body: JsonView) -> bytes:
     """Return the body as JSON in UTF-8 without blanks.
 
     NaN and infinity become `null`; half of a surrogate pair, which UTF-8 cannot express, becomes `?`. Raises
@@ -359,7 +360,7 @@ def _require_few(brackets: int) -> None:
         raise UnexpectedFormatError(f"JSON with {brackets:,} lists and objects, of at most {MAX_BRACKETS:,}")
 
 
-def _json_object(content: bytes) -> dict[str, Any]:
+def _json_object(content: bytes) -> JsonObject:
     _require_few(content.count(b"{") + content.count(b"["))
     try:
         value = json.loads(content)

@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 from ..agents import Agent, loaded_from
 from ..declared_tools import MAX_CONTEXT, Connection, CustomTool, McpTool, PromptyTool, Property, Tool, ToolPolicy
 from ..errors import ConfigurationError, LoadError
+from ..json_types import JsonObject, JsonView
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..text import did_you_mean, fault_text
 from .agent_file import context_messages, settings_of
@@ -114,7 +115,7 @@ def _entry(agent: Agent, value: Any, place: str) -> _Entry:
         ) from None
 
 
-def _why(where: str, error: Mapping[str, Any]) -> str:
+def _why(where: str, error: JsonView) -> str:
     if error["type"] == "extra_forbidden":
         known = [to_camel(name) for name in _Entry.model_fields]
         return f"is unknown{did_you_mean(where, known)}. Expected {', '.join(known)}"
@@ -202,7 +203,7 @@ def _has_peers(agent: Agent) -> bool:
     return system is not None and system_of(system).has_peers
 
 
-def _with_entries(agent: Agent, peers: list[dict[str, Any]]) -> Agent:
+def _with_entries(agent: Agent, peers: list[JsonObject]) -> Agent:
     metadata = dict(agent.metadata or {})
     own = dict(metadata.get("perdure") or {})
     entries = own.get("agents") or []

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
+from ..json_types import JsonObject, JsonView
 from .values import Place, Settings
 
 Reader = Callable[[Any, Place], None]
@@ -19,7 +20,7 @@ class System(ABC):
 
     title: ClassVar[str]
     """Its name for people."""
-    usual: ClassVar[Mapping[str, Any]]
+    usual: ClassVar[JsonView]
     """The options of its agents' runs, where nobody says otherwise."""
     has_peers: ClassVar[bool] = False
     """Whether its agents delegate to others, which the environment names."""
@@ -28,7 +29,7 @@ class System(ABC):
     def readers(self, settings: Settings) -> dict[str, Reader]:
         """Return what reads each of its settings, by its name, into `settings`."""
 
-    def options(self, environment: Mapping[str, str]) -> dict[str, Any]:
+    def options(self, environment: Mapping[str, str]) -> JsonObject:
         """Return the options that the environment sets. Raises ValueError, which names the variable."""
         return {}
 

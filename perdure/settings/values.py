@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from ..json_types import JsonObject
 from ..options import DURATION_ERROR, RunOptions
 from ..text import did_you_mean
 
@@ -32,9 +33,9 @@ class SettingProblem(NamedTuple):
 class Settings:
     """What an agent's file says of the options of its runs."""
 
-    chosen: dict[str, Any] = field(default_factory=dict)
+    chosen: JsonObject = field(default_factory=dict)
     """Fields of `RunOptions` that it sets."""
-    usual: dict[str, Any] = field(default_factory=dict)
+    usual: JsonObject = field(default_factory=dict)
     """Those that follow from the system that it comes from, where nobody says otherwise."""
     system: str | None = None
     """The key of that system, one of `foreign.SYSTEMS`."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from ..agents import Agent
 from ..client.fork import agent_to_start, new_prompt, with_instructions
 from ..errors import RunError
-from ..messages import JsonObject, Message, ToolCall, Usage
+from ..json_types import JsonObject, JsonView
+from ..messages import Message, ToolCall, Usage
 from ..model_choice import model_choice, with_other_model
 from ..providers.prices import Prices, PriceSource
 from .against_record import AgainstRecord, Diverged
@@ -79,8 +80,8 @@ async def rerun(
     *,
     model: str | None = None,
     agent: Agent | str | os.PathLike[str] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
+    inputs: JsonView | None = None,
+    options: JsonView | None = None,
     prices: PriceSource | None = None,
 ) -> Comparison:
     """Run the agent anew, with another model, or as its file is now; no tool is executed.
@@ -119,7 +120,7 @@ def _not_called(recording: Recording) -> list[str]:
     return [f"the {what} {name!r} of the run, which a rerun does not call" for what, name in hooks.items() if name]
 
 
-def _new_seed(agent: Agent, recording: Recording, inputs: Mapping[str, Any], notes: list[str]) -> list[Message]:
+def _new_seed(agent: Agent, recording: Recording, inputs: JsonView, notes: list[str]) -> list[Message]:
     """The conversation as it begins with the new prompt; what can't be rendered anew stays as it was."""
     new, seed = new_prompt(agent, inputs), recording.messages
     if new.messages is not None and [each.role for each in new.messages] == [each.role for each in seed]:

@@ -11,6 +11,7 @@ import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Protocol
 
+from ..json_types import JsonObject
 from .script import ScriptedReply, ScriptedRequest
 from .wires.chat import CountedReply, to_json
 from .wires.table import Wire, wire_for
@@ -19,7 +20,7 @@ from .wires.table import Wire, wire_for
 class Responder(Protocol):
     """Decides what each request is answered with. Called from the threads of the connections."""
 
-    def receive(self, wire: Wire, path: str, headers: dict[str, str], body: dict[str, Any]) -> ScriptedRequest:
+    def receive(self, wire: Wire, path: str, headers: dict[str, str], body: JsonObject) -> ScriptedRequest:
         """Record a request that has arrived."""
 
     def reply_to(self, wire: Wire, request: ScriptedRequest) -> ScriptedReply:
@@ -155,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         _shut(self.connection)
 
-    def _send(self, status: int, body: dict[str, Any], headers: dict[str, str]) -> None:
+    def _send(self, status: int, body: JsonObject, headers: dict[str, str]) -> None:
         payload = to_json(body)
         self._send_head(status, {"content-type": "application/json", "content-length": str(len(payload))} | headers)
         self.wfile.write(payload)

@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from ..json_types import JsonObject
 from ..messages import Message, ToolCall
 
 Api = Literal["chat", "responses", "anthropic"]
@@ -29,7 +30,7 @@ class ScriptedReply(BaseModel):
     """
     thinking: str | None = None
     """A thinking block with a signature (Anthropic), a reasoning item (Responses), `reasoning_content` (chat)."""
-    provider_items: list[dict[str, Any]] = []
+    provider_items: list[JsonObject] = []
     """What the provider's own tools did, verbatim, before the text: blocks (Anthropic), output items (Responses). Chat
     has no place for them."""
     finish_reason: str | None = None
@@ -41,7 +42,7 @@ class ScriptedReply(BaseModel):
     """How many of the input tokens, at most all of them, the provider says to have had in its prompt cache."""
 
     status: int = 200
-    error: dict[str, Any] | None = None
+    error: JsonObject | None = None
     """The body, verbatim; None with a `status` other than 200: an error in the provider's shape. With status 200, in
     a stream, the content comes first and this error ends the stream."""
     headers: dict[str, str] = {}
@@ -65,7 +66,7 @@ class ScriptedReply(BaseModel):
         ]
 
 
-def _complete_call(call: dict[str, Any], earlier: int) -> dict[str, Any]:
+def _complete_call(call: JsonObject, earlier: int) -> JsonObject:
     """Return the call with an id and the text of its arguments, after so many others of its tool."""
     arguments = call.get("arguments", {})
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
@@ -78,7 +79,7 @@ class ScriptedRequest:
 
     path: str
     api: Api
-    body: dict[str, Any]
+    body: JsonObject
     step: int
     """Assistant turns in the conversation before this call, less `seed_assistant_turns`."""
     attempt: int
@@ -87,7 +88,7 @@ class ScriptedRequest:
     """Seconds on the clock of `time.monotonic`."""
     headers: dict[str, str] = field(default_factory=dict)
     """Names in lower case."""
-    read_messages: Callable[[dict[str, Any]], list[Message]] = field(default=lambda body: [], repr=False)
+    read_messages: Callable[[JsonObject], list[Message]] = field(default=lambda body: [], repr=False)
     aborted: bool = False
     """The client left before it had the whole response."""
     finished_at: float | None = None

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from ..agents import Agent, Model, with_others
 from ..declared_tools import Connection
+from ..json_types import JsonObject
 from ..providers.registry import PROVIDERS
 from ..settings.delegates import with_delegates
 from ..text import one_line
@@ -99,7 +100,7 @@ class ScriptedModel:
             if not self._changed.wait_for(condition, timeout):
                 raise TimeoutError(f"not seen within {timeout} seconds; requests so far: {self.requests!r}")
 
-    def receive(self, wire: Wire, path: str, headers: dict[str, str], body: dict[str, Any]) -> ScriptedRequest:
+    def receive(self, wire: Wire, path: str, headers: dict[str, str], body: JsonObject) -> ScriptedRequest:
         """Record a request; the server calls this."""
         step = wire.count_turns(body) - self._seed_assistant_turns
         with self._changed:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..agents import Agent
 from ..declared_tools import Tool
+from ..json_types import JsonObject, JsonView
 
 
 def bind_tools(agent: Agent, tools: Sequence[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
@@ -44,7 +45,7 @@ def _declared_name(function: Callable[..., Any]) -> str:
     return name
 
 
-def apply_bindings(tool: Tool | None, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+def apply_bindings(tool: Tool | None, arguments: JsonView, inputs: JsonView) -> JsonObject:
     """Return the arguments, in which each bound parameter has the value of its input, whatever the model wrote (§9.6).
 
     Where that input is absent, the argument stays as it is.
@@ -56,7 +57,7 @@ def apply_bindings(tool: Tool | None, arguments: Mapping[str, Any], inputs: Mapp
     return {**arguments, **bound}
 
 
-def bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def bound_inputs(agent: Agent, inputs: JsonView) -> JsonObject:
     """Inputs that bindings of the agent's tools refer to, with their defaults: all that its run needs of them.
 
     The rendered messages have the others.

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from ..declared_tools import CustomTool, Node, Property, Tool
+from ..json_types import JsonObject, JsonView
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..schema import object_schema
 from ..text import did_you_mean, fault_text
@@ -84,7 +85,7 @@ class CallOptions(Node):
     """Those that the tool declares, bound ones included. Not an option of the file."""
     hidden: list[str] = []
     """The names of those that are bound, which the model neither sees nor gives. Not an option of the file."""
-    bound: dict[str, Any] = {}
+    bound: JsonObject = {}
     """The values of those whose inputs the run has. Not an option of the file."""
 
 
@@ -114,7 +115,7 @@ class WorkflowOptions(CallOptions):
     run_timeout: Duration | None = None
     task_timeout: Annotated[float, BeforeValidator(seconds), Field(le=120)] | None = None
 
-    def filled_id(self, arguments: Mapping[str, Any]) -> str | None:
+    def filled_id(self, arguments: JsonView) -> str | None:
         """Return the id with arguments in their places; None when it is to be derived.
 
         Raises ValueError for an argument that is absent, or no text or number, and for an id that can't be one.
@@ -129,7 +130,7 @@ def placeholders(id: object) -> list[str]:
     return _PLACEHOLDER.findall(id) if isinstance(id, str) else []
 
 
-def _id_part(name: str, arguments: Mapping[str, Any]) -> str:
+def _id_part(name: str, arguments: JsonView) -> str:
     value = arguments.get(name)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise ValueError(f"'{name}' must be a text or a whole number, because it is a part of the workflow's id")
@@ -139,7 +140,7 @@ def _id_part(name: str, arguments: Mapping[str, Any]) -> str:
 NOT_IN_FILES = ("parameters", "hidden", "bound")
 
 
-def option_problems(type_: type[CallOptions], options: Mapping[str, Any]) -> Iterator[str]:
+def option_problems(type_: type[CallOptions], options: JsonView) -> Iterator[str]:
     """Yield what is wrong with a file's options, a sentence each. Values that the environment will give are not looked
     at.
     """
@@ -261,7 +262,7 @@ class WorkflowKind(_ForeignKind):
         return ChildWorkflow(workflow=options.workflow, task_queue=options.task_queue, options=_fields(options))
 
 
-def _bound_values(tool: Tool, parameters: Sequence[Property], asking: Asking) -> dict[str, Any]:
+def _bound_values(tool: Tool, parameters: Sequence[Property], asking: Asking) -> JsonObject:
     """Return the values of the bound parameters."""
     bindings = tool.bindings or {}
     for prop in parameters:
@@ -272,7 +273,7 @@ def _bound_values(tool: Tool, parameters: Sequence[Property], asking: Asking) ->
     return {name: asking.inputs[binding.input] for name, binding in bindings.items() if binding.input in asking.inputs}
 
 
-def _fields(options: CallOptions) -> dict[str, Any]:
+def _fields(options: CallOptions) -> JsonObject:
     return options.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -296,7 +297,7 @@ def _parameter_problems(tool: Tool) -> Iterator[str]:
         yield str(error)
 
 
-def complete_arguments(options: CallOptions, given: Mapping[str, Any]) -> dict[str, Any]:
+def complete_arguments(options: CallOptions, given: JsonView) -> JsonObject:
     """Return what the model wrote, checked, with the bound parameters and the defaults of those that it left out.
 
     Raises InvalidArguments.
@@ -310,7 +311,7 @@ def complete_arguments(options: CallOptions, given: Mapping[str, Any]) -> dict[s
     return {**defaults, **written, **options.bound}
 
 
-def sent_arguments(options: CallOptions, arguments: Mapping[str, Any]) -> list[Any]:
+def sent_arguments(options: CallOptions, arguments: JsonView) -> list[Any]:
     """Return the arguments of the activity or workflow; none at all for a tool without parameters.
 
     One by one, those in the middle that are absent are null, and those at the end are left out.

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from .._version import __version__
+from ..json_types import JsonView
 from ..text import one_line
 from ..worker_limits import PORTS, Origin
 
@@ -43,7 +44,7 @@ def origin_of(url: str) -> Origin:
     return Origin(parts.scheme, host, parts.port or PORTS[parts.scheme])
 
 
-def was_refused(status: int, headers: Mapping[str, Any]) -> bool:
+def was_refused(status: int, headers: JsonView) -> bool:
     """Return whether a server with this answer has certainly not done what it was asked to.
 
     So says a 4xx, unless the server has not waited for the whole request, and a 503 that names a better time. Any other

@@ -6,11 +6,12 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..agents import Agent, others_of
 from ..declared_tools import RICH_KINDS, PromptyTool, Property, Tool
 from ..errors import ConfigurationError, LoadError
+from ..json_types import JsonView
 from ..messages import Message
 from ..payloads.failures import require_recordable
 from ..prompty.load import load
@@ -191,9 +192,7 @@ def _parameters(tool: PromptyTool, child: Agent) -> list[Property]:
     return [prop.model_copy(update={"required": prop.required and prop.default is None}) for prop in plain]
 
 
-def _prepared_run(
-    tool: PromptyTool, child: Agent, arguments: Mapping[str, Any], before: Sequence[Message]
-) -> PreparedRun:
+def _prepared_run(tool: PromptyTool, child: Agent, arguments: JsonView, before: Sequence[Message]) -> PreparedRun:
     said, inputs = tool.perdure.message if tool.perdure else None, dict(arguments)
     messages: list[Message] = []
     if said is not None and all(prop.name != said for prop in child.inputs or []):

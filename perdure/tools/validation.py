@@ -12,6 +12,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from ..declared_tools import OfferedFunction, Property, Tool
+from ..json_types import JsonObject, JsonView
 from ..schema import LENIENT, closed_schema, is_silent, object_schema
 from ..text import nearest, one_line, unknown_argument
 from ..tool_calls import ToolSpec
@@ -24,10 +25,10 @@ _UNCHECKED = ("pattern", "patternProperties", "uniqueItems", "unevaluatedItems",
 """Left to whoever has written them: an expression of a stranger's may take for ever, and so may the others."""
 _left: ContextVar[int] = ContextVar("steps of a stranger's schema")
 
-Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterator[ValidationError] | None]
+Keyword = Callable[[Any, Any, Any, JsonView], Iterator[ValidationError] | None]
 
 
-def strangers_errors(schema: Mapping[str, Any], value: Any) -> list[ValidationError]:
+def strangers_errors(schema: JsonView, value: Any) -> list[ValidationError]:
     """Return what is wrong with the value. References lead nowhere outside the schema.
 
     Raises ValueError where the check would take too long, `Unresolvable` for a reference that leads nowhere, and other
@@ -38,7 +39,7 @@ def strangers_errors(schema: Mapping[str, Any], value: Any) -> list[ValidationEr
 
 
 def _counter_of(check: Keyword, steps: int = 1) -> Keyword:
-    def count_and_check(validator: Any, keyword: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
+    def count_and_check(validator: Any, keyword: Any, instance: Any, schema: JsonView) -> Any:
         left = _left.get()
         if left <= 0:
             raise ValueError(f"the arguments can't be checked in {MAX_STEPS:,} steps")
@@ -52,7 +53,7 @@ def _accept_all(*_: Any) -> None:
     return None
 
 
-def _additional(validator: Any, keyword: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
+def _additional(validator: Any, keyword: Any, instance: Any, schema: JsonView) -> Any:
     """Not beside `patternProperties`, whose expressions say which properties are additional."""
     return (
         None if "patternProperties" in schema else _KNOWN["additionalProperties"](validator, keyword, instance, schema)
@@ -80,7 +81,7 @@ _SCALARS: dict[str, tuple[type, ...]] = {
 }
 
 
-def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> list[str]:
+def find_problems(parameters: Sequence[Property], arguments: JsonView) -> list[str]:
     """Return what is wrong with `arguments`, a sentence for each field, five at most; [] when nothing is."""
     if all(_is_plainly_right(prop, arguments) for prop in parameters):
         return []
@@ -92,7 +93,7 @@ def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) 
     return [*problems[:MAX_PROBLEMS], f"and {len(problems) - MAX_PROBLEMS} more"]
 
 
-def edited_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+def edited_problems(schema: JsonView, arguments: JsonView) -> list[str]:
     """Return what is wrong with arguments that a person wrote, by the schema that the model is told; [] when nothing
     is.
 
@@ -110,7 +111,7 @@ def unknown_arguments(given: Iterable[str], known: Collection[str]) -> list[str]
     return [unknown_argument(name, known) for name in given if name not in known][:MAX_PROBLEMS]
 
 
-def call_problems(tool: Tool, spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
+def call_problems(tool: Tool, spec: ToolSpec, arguments: JsonView) -> list[str]:
     """Return why a call with these arguments can't be executed, as far as the records of a run say; [] when nothing is
     known.
 
@@ -130,7 +131,7 @@ def call_problems(tool: Tool, spec: ToolSpec, arguments: Mapping[str, Any]) -> l
     return [*unknown_arguments(given, [name for name in names if name not in hidden]), *find_problems(visible, given)]
 
 
-def schema_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def schema_problems(schema: JsonView, arguments: JsonView) -> tuple[JsonObject, list[str]]:
     """Return the arguments, and what is wrong with them by a JSON Schema that comes from others; [] when nothing is.
 
     Nulls that mean "not given" are left out where the schema does not take them. References lead nowhere else, and what
@@ -144,7 +145,7 @@ def schema_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     return given, problems or list(_strays(schema, given))[:MAX_PROBLEMS]
 
 
-def _strays(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
+def _strays(schema: JsonView, given: JsonView) -> Iterator[str]:
     """Yield what a schema that says nothing of further arguments would let pass without effect.
 
     These are a declared argument that is missing and stands under a name much like its own, and one that stands within
@@ -160,7 +161,7 @@ def _strays(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str
                 yield f"'{_join(name, key)}' is not read there: give {key!r} beside {name!r}"
 
 
-def _names_in(schema: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:
+def _names_in(schema: Any, root: JsonView, depth: int = 0) -> set[str]:
     """Return the properties that an object's schema declares, with those of what it refers to in the root.
 
     Empty where it declares none, and where it takes others on purpose.
@@ -173,13 +174,13 @@ def _names_in(schema: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:
     return set(schema.get("properties") or ()).union(*(_names_in(part, root, depth + 1) for part in parts))
 
 
-def _without_nulls(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(schema: JsonView, arguments: JsonView) -> JsonObject:
     required = schema.get("required")
     kept = required if isinstance(required, list) else ()
     return {name: value for name, value in arguments.items() if value is not None or name in kept}
 
 
-def _problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+def _problems(schema: JsonView, arguments: JsonView) -> list[str]:
     try:
         errors = sorted(strangers_errors(schema, arguments), key=_path)
         return list(dict.fromkeys(text for error in errors for text in _explain(error)))[:MAX_PROBLEMS]
@@ -192,14 +193,14 @@ def _path(error: ValidationError) -> list[str]:
     return [str(step) for step in error.path]
 
 
-def _is_plainly_right(prop: Property, arguments: Mapping[str, Any]) -> bool:
+def _is_plainly_right(prop: Property, arguments: JsonView) -> bool:
     """Return whether a parameter is right at a glance, as most are; where it is not, the schema decides."""
     if prop.name not in arguments:
         return not prop.required
     return type(arguments[prop.name]) in _SCALARS.get(prop.kind, ()) and not prop.enum_values
 
 
-def without_absent(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def without_absent(parameters: Sequence[Property], arguments: JsonView) -> JsonObject:
     """Return the arguments without the nulls that mean "not given", which strict schemas make models write (§7.1)."""
     if None not in arguments.values():
         return dict(arguments)
@@ -234,8 +235,8 @@ def _explain(error: ValidationError) -> Iterator[str]:
         yield f"'{place}' must be {_expectation(schema)}, got {_shown_value(instance)}"
 
 
-def _unknown_in(schema: Mapping[str, Any], instance: Mapping[str, Any], place: str) -> Iterator[str]:
-    known: Mapping[str, Any] = schema.get("properties") or {}
+def _unknown_in(schema: JsonView, instance: JsonView, place: str) -> Iterator[str]:
+    known: JsonView = schema.get("properties") or {}
     for name in [name for name in instance if name not in known][:MAX_PROBLEMS]:
         holder = next((each for each, inner in known.items() if name in _names_in(inner, schema)), None)
         if holder is None:
@@ -250,7 +251,7 @@ def _rule(error: ValidationError) -> str:
     return f"{_shown_value(error.instance)} does not fit {_shown_value({str(error.validator): error.validator_value})}"
 
 
-def _expectation(schema: Mapping[str, Any] | bool) -> str:
+def _expectation(schema: JsonView | bool) -> str:
     if isinstance(schema, bool):
         return "any value"
     alternatives = schema.get("oneOf") or schema.get("anyOf")

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..messages import JsonObject, Message, TextPart, ToolResult
+from ..json_types import JsonObject, JsonView
+from ..messages import Message, TextPart, ToolResult
 from ..redaction import REDACTED, is_secret_name
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -52,7 +53,7 @@ def reply(message: Message, finish_reason: str | None, clean: Clean) -> dict[str
     return {"gen_ai.output.messages": as_json([said], clean)}
 
 
-def arguments(given: Mapping[str, Any], clean: Clean) -> dict[str, str]:
+def arguments(given: JsonView, clean: Clean) -> dict[str, str]:
     """Return the attribute for what a tool is called with."""
     return {"gen_ai.tool.call.arguments": as_json(dict(given), clean)}
 

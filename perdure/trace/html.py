@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from .._version import __version__
 from ..history.events import NANOSECONDS
+from ..json_types import JsonObject, JsonView
 from .describe import COST, content_of, is_open, kind_of, number, problem, tokens
 from .text import SpanNode, span_id, tree, walk
 
@@ -145,7 +146,7 @@ _ARGUMENTS, _RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 CONTENT = (_INPUT, _OUTPUT, _SYSTEM, _ARGUMENTS, _RESULT)
 
 
-def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None) -> dict[str, Any]:
+def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None) -> JsonObject:
     """Return everything that the page shows; times are milliseconds from the start of the trace. Never raises.
 
     `now` is when the trace was read, by default this moment: where spans that have not ended are cut.
@@ -172,10 +173,10 @@ def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None
     }
 
 
-def _spans(roots: Sequence[SpanNode], start: int, end: int) -> list[dict[str, Any]]:
+def _spans(roots: Sequence[SpanNode], start: int, end: int) -> list[JsonObject]:
     """Return the spans in the order of the tree; a parent is the number of its place in this list."""
     places: dict[int, int] = {}
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     conversations: dict[int, PageConversation] = {}
     for depth, node in walk(roots):
         span, above = node.span, node.span.parent.span_id if node.span.parent else 0
@@ -192,7 +193,7 @@ def _spans(roots: Sequence[SpanNode], start: int, end: int) -> list[dict[str, An
     return found
 
 
-def _span(span: ReadableSpan, start: int, end: int) -> dict[str, Any]:
+def _span(span: ReadableSpan, start: int, end: int) -> JsonObject:
     attributes = {name: value for name, value in (span.attributes or {}).items() if name not in CONTENT}
     data = {
         "id": f"{span_id(span):016x}",
@@ -213,7 +214,7 @@ def _span(span: ReadableSpan, start: int, end: int) -> dict[str, Any]:
     return {name: value for name, value in data.items() if value or value == 0 and value is not False}
 
 
-def _content(span: ReadableSpan, conversation: PageConversation) -> dict[str, Any]:
+def _content(span: ReadableSpan, conversation: PageConversation) -> JsonObject:
     """Return the messages of the span, without those that spans before it have shown."""
     attributes = span.attributes or {}
     if kind_of(span) == "model":
@@ -233,7 +234,7 @@ def _content(span: ReadableSpan, conversation: PageConversation) -> dict[str, An
     return {name: value for name, value in data.items() if value not in (None, [])}
 
 
-def _plain(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+def _plain(attributes: JsonView | None) -> JsonObject:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in (attributes or {}).items()}
 
 

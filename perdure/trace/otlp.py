@@ -16,6 +16,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind
 
 from .._version import __version__
 from ..history.events import NANOSECONDS
+from ..json_types import JsonObject, JsonView
 from ..private_files import write_private
 from ..redaction import REDACTED, is_secret_name
 from .describe import content_of, operation, problem, tokens
@@ -31,14 +32,14 @@ _KINDS = {
 """The protocol counts from 1, Python's own enumeration from 0."""
 
 
-def to_otlp_json(spans: Iterable[ReadableSpan]) -> dict[str, Any]:
+def to_otlp_json(spans: Iterable[ReadableSpan]) -> JsonObject:
     """Return the spans as an `ExportTraceServiceRequest`, by resource and scope.
 
     Ids are hexadecimal; times and whole numbers are strings, for JSON's numbers have 53 bits; kinds and status codes
     are numbers. A span whose end is not known has no `endTimeUnixNano`. Never raises.
     """
-    resources: dict[Any, dict[str, Any]] = {}
-    scopes: dict[Any, list[dict[str, Any]]] = {}
+    resources: dict[Any, JsonObject] = {}
+    scopes: dict[Any, list[JsonObject]] = {}
     for span in spans:
         scope = span.instrumentation_scope
         into = resources.setdefault(span.resource, {"resource": _resource(span), "scopeSpans": []})
@@ -50,18 +51,18 @@ def to_otlp_json(spans: Iterable[ReadableSpan]) -> dict[str, Any]:
     return {"resourceSpans": list(resources.values())}
 
 
-def _resource(span: ReadableSpan) -> dict[str, Any]:
+def _resource(span: ReadableSpan) -> JsonObject:
     return {"attributes": _attributes(span.resource.attributes)}
 
 
-def _scope(span: ReadableSpan) -> dict[str, Any]:
+def _scope(span: ReadableSpan) -> JsonObject:
     scope = span.instrumentation_scope
     if scope is None:
         return {}
     return {"name": scope.name, **({"version": scope.version} if scope.version else {})}
 
 
-def _span(span: ReadableSpan) -> dict[str, Any]:
+def _span(span: ReadableSpan) -> JsonObject:
     status = {"code": span.status.status_code.value, "message": span.status.description}
     fields = {
         **(_ids(span.context) if span.context else {}),
@@ -82,19 +83,19 @@ def _ids(context: SpanContext) -> dict[str, str]:
     return {"traceId": f"{context.trace_id:032x}", "spanId": f"{context.span_id:016x}"}
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _event(event: Event) -> JsonObject:
     return {"timeUnixNano": str(event.timestamp), "name": event.name, "attributes": _attributes(event.attributes)}
 
 
-def _link(link: Link) -> dict[str, Any]:
+def _link(link: Link) -> JsonObject:
     return {**_ids(link.context), "attributes": _attributes(link.attributes)}
 
 
-def _attributes(attributes: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def _attributes(attributes: JsonView | None) -> list[JsonObject]:
     return [{"key": key, "value": _value(value)} for key, value in (attributes or {}).items()]
 
 
-def _value(value: Any) -> dict[str, Any]:
+def _value(value: Any) -> JsonObject:
     match value:
         case bool():
             return {"boolValue": value}
@@ -130,7 +131,7 @@ _RESULTS = {"gen_ai.output.messages": "messages", "gen_ai.tool.call.result": "re
 _UNFIT = re.compile(r"[^\w.-]+", re.ASCII)
 
 
-def to_tracy(spans: Sequence[ReadableSpan]) -> dict[str, Any]:
+def to_tracy(spans: Sequence[ReadableSpan]) -> JsonObject:
     """Return the file's value, without strings under names of secrets. Raises ValueError without spans.
 
     Where a trace has several roots, they are the frames of one that stands for the trace.
@@ -160,7 +161,7 @@ def write_tracy(spans: Sequence[ReadableSpan], path: Path) -> Path:
     return file
 
 
-def _frames(root: SpanNode) -> dict[str, Any]:
+def _frames(root: SpanNode) -> JsonObject:
     """Return the frame of a span, with those of the spans below it, and the tokens that all of them have used."""
     nodes = [node for _, node in walk([root])]
     made = {id(node): _frame(node.span) for node in nodes}
@@ -178,7 +179,7 @@ def _frames(root: SpanNode) -> dict[str, Any]:
     return made[id(root)]
 
 
-def _frame(span: ReadableSpan) -> dict[str, Any]:
+def _frame(span: ReadableSpan) -> JsonObject:
     start = span.start_time or 0
     end = span.end_time if span.end_time is not None else start
     attributes = dict(span.attributes or {})
@@ -202,12 +203,12 @@ def _frame(span: ReadableSpan) -> dict[str, Any]:
     }
 
 
-def _pop_values(attributes: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _pop_values(attributes: JsonObject, names: Mapping[str, str]) -> JsonObject:
     """Remove the attributes of these names, which are JSON, and return them under shorter ones."""
     return {short: _clean(content_of(attributes.pop(name))) for name, short in names.items() if name in attributes}
 
 
-def _own_usage(frame: Mapping[str, Any]) -> dict[str, float]:
+def _own_usage(frame: JsonView) -> dict[str, float]:
     usage = frame["result"].get("usage", {})
     return {name: count for name, count in usage.items() if isinstance(count, (int, float))}
 

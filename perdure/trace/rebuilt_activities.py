@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
 from typing import Any
 
 from temporalio.client import Client
@@ -11,6 +10,7 @@ from temporalio.client import Client
 from ..guardrails import JudgedOutput
 from ..history.events import RecordedActivity, decode, error_of
 from ..history.link import RecordedLink
+from ..json_types import JsonView
 from ..messages import Message, ModelReply
 from ..protocol import activities
 from ..tool_calls import PreparedRun
@@ -40,7 +40,7 @@ async def add_pending(client: Client, workflow_id: str, link: RecordedLink) -> N
 
 
 async def activity_spans(
-    client: Client, describer: Describer, link: RecordedLink, local_inputs: Mapping[str, Any]
+    client: Client, describer: Describer, link: RecordedLink, local_inputs: JsonView
 ) -> list[Built]:
     """Describe model calls, tool executions, guardrails and compactors. Raises like `decode`."""
     reader = _Activities(client, describer, link, local_inputs)
@@ -60,9 +60,7 @@ async def timer_spans(client: Client, describer: Describer, link: RecordedLink) 
 
 
 class _Activities:
-    def __init__(
-        self, client: Client, describer: Describer, link: RecordedLink, local_inputs: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, client: Client, describer: Describer, link: RecordedLink, local_inputs: JsonView) -> None:
         self._client = client
         self._describer = describer
         self._link = link

@@ -26,6 +26,7 @@ from temporalio.worker import (
 )
 
 from .._version import __version__
+from ..json_types import JsonObject
 from ..workflows.agent_run import AgentRun
 from ..workflows.interceptors import RunObserver
 from ..workflows.runner import OwnWorkflowRunner
@@ -45,7 +46,7 @@ class Replayed:
 
     run: AgentRun
     info: workflow.Info
-    local_inputs: dict[str, Any] = field(default_factory=dict)
+    local_inputs: JsonObject = field(default_factory=dict)
     """The arguments of local activities, which no history records, by Temporal's ids."""
 
 
@@ -140,7 +141,7 @@ class _LocalInputs(Interceptor):
     """Notes what local activities are asked."""
 
     def __init__(self) -> None:
-        self.local: dict[str, Any] = {}
+        self.local: JsonObject = {}
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
@@ -157,7 +158,7 @@ class _LocalInputs(Interceptor):
 class _Outbound(WorkflowOutboundInterceptor):
     """Temporal's SDK counts all activities together, and takes the number for the id of one that is given none."""
 
-    def __init__(self, next: WorkflowOutboundInterceptor, asked: dict[str, Any]) -> None:
+    def __init__(self, next: WorkflowOutboundInterceptor, asked: JsonObject) -> None:
         super().__init__(next)
         self._asked = asked
         self._count = 0

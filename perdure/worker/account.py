@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from .._version import __version__
 from ..agents import Agent
 from ..breakers import breakers
 from ..errors import ToolNotRegisteredError
+from ..json_types import JsonView
 from ..payloads.converter import perdure_data_converter
 from ..payloads.encryption.codec import EncryptingCodec
 from ..payloads.storage import VARIABLE
@@ -29,7 +30,7 @@ from .ending import bound_end
 
 
 @asynccontextmanager
-async def telling(worker: Worker, settings: Mapping[str, Any], toolbox: ToolBox) -> AsyncIterator[None]:
+async def telling(worker: Worker, settings: JsonView, toolbox: ToolBox) -> AsyncIterator[None]:
     """While the block runs, answer on the worker's own queue, which has no version; `settings` are the plugin's."""
     client = worker.client
     queue = own_queue(worker.task_queue, worker.config().get("identity") or client.identity)
@@ -79,7 +80,7 @@ def _change(toolbox: ToolBox, recorded: RecordedTool) -> str:
     return toolbox.signature_change(handler, recorded.signature) or ""
 
 
-def _account(settings: Mapping[str, Any], tools: Sequence[str], client: Client) -> WorkerAccount:
+def _account(settings: JsonView, tools: Sequence[str], client: Client) -> WorkerAccount:
     codec = client.data_converter.payload_codec
     keys = codec.encryption.keys if isinstance(codec, EncryptingCodec) else ()
     url = urlsplit(os.environ.get(VARIABLE, ""))

@@ -27,6 +27,7 @@ from temporalio.worker import (
 from ..activities.brakes import BrakeRecord
 from ..activities.failures import known_starts, typed_failures
 from ..activities.run_cache import RunCache
+from ..json_types import JsonObject
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
 from ..protocol.brakes import BRAKE_ON_RUN, PAUSED, Brake, Brakes, PausedAttempt, RunFacts
@@ -226,7 +227,7 @@ def _require_fresh(call: activities.CallInput) -> None:
         raise _refusal(text, activities.STALE, activities.StaleAttempt(since=since, until=until, **_attempt()))
 
 
-def _attempt() -> dict[str, Any]:
+def _attempt() -> JsonObject:
     """Return which attempt this is, and what those before it have told."""
     info = activity.info()
     return {"attempt": info.attempt, "told": next(iter(info.heartbeat_details), None)}

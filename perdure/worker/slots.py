@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from contextlib import suppress
-from typing import Any
 
 from temporalio.common import MetricMeter
 from temporalio.worker import (
@@ -22,6 +21,8 @@ from temporalio.worker import (
     WorkerConfig,
     WorkerTuner,
 )
+
+from ..json_types import JsonObject
 
 SLOTS = 100
 """Of each sort, where the worker is not told how many: Temporal's own default."""
@@ -112,11 +113,11 @@ def _wake(waiting: asyncio.Future[None]) -> None:
         waiting.set_result(None)
 
 
-def with_slots(config: WorkerConfig, meter: MetricMeter | None) -> dict[str, Any]:
+def with_slots(config: WorkerConfig, meter: MetricMeter | None) -> JsonObject:
     """Return the options that give a worker such slots; none for one whose owner has a tuner."""
     if config.get("tuner") is not None:
         return {}
-    given: dict[str, Any] = {name: config.get(f"max_concurrent_{name}") for name in _SIZES}
+    given: JsonObject = {name: config.get(f"max_concurrent_{name}") for name in _SIZES}
     attributes = {
         "namespace": config["client"].namespace,
         "task_queue": config["task_queue"],

@@ -22,6 +22,7 @@ from temporalio.exceptions import (
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ActivityCancellationType, ChildWorkflowHandle, ParentClosePolicy
 
+from ..json_types import JsonObject
 from ..loop.effects import Cancelled
 from ..messages import ToolResult
 from ..options import MIN_SECONDS
@@ -275,7 +276,7 @@ class ForeignCall:
         left = None if seconds is None else max(seconds, 0.0)
         return await wait_until(lambda: handle.done() or self.state.cancelled, left, why)
 
-    def _arguments(self, called: CallOptions) -> dict[str, Any]:
+    def _arguments(self, called: CallOptions) -> JsonObject:
         """Raises ValueError for arguments that do not fit, and for more of them than one payload should hold."""
         arguments = complete_arguments(called, self.request.arguments)
         if (size := uncompressed_bytes(arguments)) > MAX_ARGUMENT_BYTES:

@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from ..errors import LimitExceededError, MaxIterationsError, RunError
 from ..event_data import HoldReason
+from ..json_types import JsonObject
 from ..loop.state import LoopState
 from ..options import CHANGED_BY_GO_ON, RunOptions
 from ..protocol.names import GO_ON_REFUSED
@@ -84,7 +85,7 @@ class Holds:
             setattr(self._options, name, value)
         self._set([])
 
-    def require_possible(self, go_on: GoOn) -> dict[str, Any]:
+    def require_possible(self, go_on: GoOn) -> JsonObject:
         """Return the options that change, with their values. Raises a refusal that says what is wrong."""
         if not self.held:
             raise go_on_refusal("not_held", "the run is not held: there is nothing to go on with")
@@ -96,14 +97,14 @@ class Holds:
                 raise go_on_refusal("budget", text)
         return changed
 
-    def _is_raised(self, option: str, changed: dict[str, Any]) -> bool:
+    def _is_raised(self, option: str, changed: JsonObject) -> bool:
         before = getattr(self._options, option)
         if before is None or option not in changed:
             return before is None
         return changed[option] is None or changed[option] > before
 
 
-def _changed_options(go_on: GoOn) -> dict[str, Any]:
+def _changed_options(go_on: GoOn) -> JsonObject:
     """Return the fields of `RunOptions` with their values. Raises a refusal for one that can't change so."""
     if wrong := [name for name in go_on.options if name not in CHANGED_BY_GO_ON]:
         known = ", ".join(CHANGED_BY_GO_ON)

@@ -10,7 +10,8 @@ from reprlib import Repr
 from typing import Any, Literal
 
 from ..events import LogEntry
-from ..messages import JsonObject, ModelReply
+from ..json_types import JsonObject
+from ..messages import ModelReply
 from ..text import code, excerpt, format_usd, link, one_line, url_chars, url_part, visible
 
 MAX_ROWS = 8

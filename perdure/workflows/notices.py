@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Literal
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from ..errors import RunError
-from ..messages import JsonObject
+from ..json_types import JsonObject
 from ..protocol import names
 from ..protocol.descriptions import shown_name
 from ..protocol.outcome import Held
@@ -118,7 +118,7 @@ class Notices:
 
     def _run(self) -> JsonObject:
         input, info = self.state.input, workflow.info()
-        known: dict[str, Any] = {
+        known: JsonObject = {
             "run": info.workflow_id,
             "agent": shown_name(input.agent),
             "session": input.session and input.session.session,

@@ -13,7 +13,7 @@ from temporalio.common import SearchAttributeUpdate
 
 from ..commands import command_line, ways_to_settle
 from ..events import LogEntry
-from ..messages import JsonObject
+from ..json_types import JsonObject
 from ..protocol.descriptions import shown_name
 from ..protocol.search_attributes import COST, STATUS
 from ..text import code, count_of, format_usd, link, one_line, utf8, utf8_bytes, visible

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ...activities.pollers import POLL_SECONDS
 from ...client.connection import server_time
 from ...client.embedded import launch
+from ...json_types import JsonObject
 from ...settings.agent_file import is_cloud
 from ...text import count_of
 from .. import shared_options as options
@@ -25,7 +26,7 @@ from .runs import failing_tasks, held_runs, of_workers, without_keys, without_wh
 from .server import examined_server
 from .workers import QueueState, ask_workers, queue_states
 
-Report = dict[str, Any]
+Report = JsonObject
 
 
 def doctor(

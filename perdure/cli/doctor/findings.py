@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+from ...json_types import JsonObject
 
 Level = Literal["error", "warning"]
 
@@ -18,10 +20,10 @@ class Finding(NamedTuple):
     text: str
     do: str = ""
     """What to type, or what to change."""
-    about: dict[str, Any] = {}
+    about: JsonObject = {}
     """Names and numbers that the text tells."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return it for programs."""
         return self._asdict()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import (
@@ -17,6 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ...client.connection import Registration, server_time, type_name
 from ...client.server_settings import MIN_RETENTION_HOURS, MIN_SERVER
+from ...json_types import JsonObject
 from ...protocol import search_attributes
 from .findings import Finding
 
@@ -24,7 +24,7 @@ MAX_CLOCK_SECONDS = 2.0
 """By which clocks may differ."""
 
 
-async def examined_server(client: Client, clock: Callable[[], float]) -> tuple[dict[str, Any], list[Finding]]:
+async def examined_server(client: Client, clock: Callable[[], float]) -> tuple[JsonObject, list[Finding]]:
     """Return what the server is, and what is wrong with it; `clock` is this machine's. Raises `RPCError`."""
     version = await _version(client)
     findings = [*_of_version(version)]

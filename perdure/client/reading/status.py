@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 
 from ...activities.pollers import pinned_version, somebody_polls
 from ...history.chain import Chain, ending_of
 from ...history.link import read_link
+from ...json_types import JsonObject
 from ...protocol.activities import CALL_MODEL
 from ...protocol.names import STATUS
 from ...protocol.outcome import HeldUp, RunOutput, RunStatus
@@ -24,7 +24,7 @@ _ENDED_FROM_OUTSIDE = {
 }
 
 
-_NOTHING_UNDER_WAY: dict[str, Any] = {
+_NOTHING_UNDER_WAY: JsonObject = {
     **{"pending_approvals": [], "children": []},
     **{"missing": None, "waits_for_rate": None, "held_up": None, "held": [], "awaited": []},
 }
@@ -60,7 +60,7 @@ class StatusReader:
                 return answer.model_copy(update={**waits, **held_up})
         client, queue, waited, version = self._chain.client, link.task_queue, has_waited(link), pinned_version(link)
         is_polled = await somebody_polls(client, queue, now=await server_time(client), version=version)
-        missed: dict[str, Any] = {}
+        missed: JsonObject = {}
         if waited or not is_polled:
             pinned_to = str(version) if version else None
             missed = {"queue_without_worker": queue, "workers_are_busy": is_polled, "pinned_to": pinned_to}

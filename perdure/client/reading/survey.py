@@ -17,6 +17,7 @@ from ...history.calls import CallOutcome, CallReader, ModelCall, end_of_round, s
 from ...history.chain import Chain, closing_tail
 from ...history.events import decode, seconds, time_of
 from ...history.link import RecordedLink
+from ...json_types import JsonObject
 from ...messages import Message, Usage
 from ...protocol.outcome import RunOutput
 from ...tool_results import STORED
@@ -118,7 +119,7 @@ class ToolSurvey(BaseModel):
     """Whether the call may have taken effect although it has failed."""
     waited: float = Field(default=0.0, exclude_if=operator.not_)
     """Seconds, for a person."""
-    decision: dict[str, Any] | None = Field(default=None, exclude_if=operator.not_)
+    decision: JsonObject | None = Field(default=None, exclude_if=operator.not_)
     """What the person has decided: the data of the event `permission_completed`."""
     run: CalledRun | None = Field(default=None, exclude_if=operator.not_)
 

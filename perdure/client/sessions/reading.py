@@ -22,6 +22,7 @@ from ...history.events import decode
 from ...history.link import read_start
 from ...history.session import SessionLink, read_session_link
 from ...history.transcript import Transcript, unknown_messages
+from ...json_types import JsonObject
 from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW, STATUS
 from ...protocol.session import SessionInput, SessionStatus, used_before
@@ -295,7 +296,7 @@ class Reader:
             [each.model_copy(update={"run_id": each.run_id or status.run_id}) for each in those]
             for those in (found.pending_approvals, found.held)
         )
-        stands: dict[str, Any] = {"pending_approvals": pending, "held": held}
+        stands: JsonObject = {"pending_approvals": pending, "held": held}
         if held:
             stands |= {"status": "held", "reason": held[0].reason}
         elif pending:

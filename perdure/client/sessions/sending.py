@@ -6,7 +6,6 @@ import asyncio
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -25,6 +24,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ...errors import RunNotFound, SessionError
+from ...json_types import JsonObject, JsonView
 from ...payloads.failures import require_sendable, size_of
 from ...protocol.descriptions import details_of, shown_name
 from ...protocol.names import CLOSE, NOT_TAKEN, SEND, SESSION_WORKFLOW, STATUS
@@ -71,7 +71,7 @@ class SessionRequest:
     """Everything that a session is started with, if there is none of its id."""
 
     input: SessionInput
-    arguments: dict[str, Any]
+    arguments: JsonObject
     """Arguments of `Client.start_workflow` beside the input and the search attributes."""
     start: StartOptions
 
@@ -121,7 +121,7 @@ async def session_request(
     return SessionRequest(input, {"id": id, "task_queue": task_queue, **described, **start_arguments(start)}, start)
 
 
-def _ui_arguments(input: SessionInput, memo: Mapping[str, Any]) -> Mapping[str, Any]:
+def _ui_arguments(input: SessionInput, memo: JsonView) -> JsonView:
     """Arguments of `Client.start_workflow`: the workflow task's time-out, and the texts that the Temporal UI shows."""
     setup = input.setup
     run = RunInput(agent=setup.agent, messages=[], options=setup.options)

@@ -19,6 +19,7 @@ from ...conversation import Append
 from ...events import RunEvent
 from ...history.chain import Chain
 from ...history.link import read_input
+from ...json_types import JsonObject, JsonView
 from ...messages import Message, ToolCall
 from ...protocol.run import RunInput
 from ...settings.child_agents import DELEGATE, TASK
@@ -49,10 +50,10 @@ class MemoryEvent:
     timestamp: datetime
     event_type: str
     content: Any
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: JsonObject = field(default_factory=dict)
     """`run_id`, and `trace_id` and `span_id` where they are known: those of the run's OpenTelemetry trace."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the event as JSON, its time as ISO 8601."""
         return {
             "event_id": self.event_id,
@@ -63,7 +64,7 @@ class MemoryEvent:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> MemoryEvent:
+    def from_dict(cls, data: JsonView) -> MemoryEvent:
         """Return the event that `to_dict` has written. Raises KeyError and ValueError for anything else."""
         return cls(
             data["event_id"],
@@ -230,7 +231,7 @@ def _with_id(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> Memo
     what = json.dumps([run.run_id, happened.type, happened.content], sort_keys=True, default=str)
     numbers[what] += 1
     digest = blake2b(f"{what}{numbers[what]}".encode(errors="surrogatepass"), digest_size=4).hexdigest()
-    metadata: dict[str, Any] = {"run_id": run.run_id}
+    metadata: JsonObject = {"run_id": run.run_id}
     if run.ids is not None:
         metadata["trace_id"] = f"{run.ids.trace_id:032x}"
         if happened.span is not None:

@@ -19,6 +19,7 @@ from ...agents import Agent
 from ...client import RunOptions, Session, session
 from ...client.deletion import delete_session
 from ...errors import ConfigurationError, RunNotFound
+from ...json_types import JsonObject
 from ...payloads.converter import with_converter
 from ...payloads.failures import require_sendable
 from ...protocol.names import NOTE
@@ -46,7 +47,7 @@ class SessionMemory:
     created_at: datetime = datetime.min.replace(tzinfo=UTC)
     updated_at: datetime = datetime.min.replace(tzinfo=UTC)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the session as JSON, its times as ISO 8601."""
         return {
             "session_id": self.session_id,
@@ -130,7 +131,7 @@ class KaosMemory:
         session_id: str,
         event_or_type: MemoryEvent | str,
         content: Any = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
     ) -> bool:
         """Add an event of any type to an open session, which its agent does not see; False when there is none.
 
@@ -154,7 +155,7 @@ class KaosMemory:
         logger.warning("session %s: there is none that is open, and the event was not added", session_id)
         return False
 
-    def create_event(self, event_type: str, content: Any, metadata: dict[str, Any] | None = None) -> MemoryEvent:
+    def create_event(self, event_type: str, content: Any, metadata: JsonObject | None = None) -> MemoryEvent:
         """Return an event for `add_event`."""
         return MemoryEvent(f"event_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {})
 
@@ -239,12 +240,12 @@ class NullMemory:
         session_id: str,
         event_or_type: MemoryEvent | str | None = None,
         content: Any = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
     ) -> bool:
         """True."""
         return True
 
-    def create_event(self, event_type: str, content: Any, metadata: dict[str, Any] | None = None) -> MemoryEvent:
+    def create_event(self, event_type: str, content: Any, metadata: JsonObject | None = None) -> MemoryEvent:
         """An event that is kept nowhere."""
         return MemoryEvent(f"null_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {})
 

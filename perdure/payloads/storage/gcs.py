@@ -12,6 +12,7 @@ from urllib.parse import quote
 from temporalio.contrib.gcp.gcsdriver import GCSStorageDriver, GCSStorageDriverClient
 
 from ...errors import ConfigurationError
+from ...json_types import JsonObject
 from .cloud import BucketObject, CloudDriver, NoSuchObjectError, NotAccessibleError, client_of, is_final, is_fresh
 
 _UNSAFE = frozenset('#[]*?:"<>|/%')
@@ -44,7 +45,7 @@ class _Client(GCSStorageDriverClient):
 
     async def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
         storage = await client_of("gcs", _gcs_client)
-        page: dict[str, Any] = {"nextPageToken": ""}
+        page: JsonObject = {"nextPageToken": ""}
         while (token := page.get("nextPageToken")) is not None:
             more = {"pageToken": token} if token else {}
             page = await storage.list_objects(self._bucket, params={"prefix": self._prefix + beginning, **more})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from ...arguments import Place, dotted_path
 from ...errors import LoadError
+from ...json_types import JsonView
 from ...model_choice import AS_WRITTEN, ModelChoice
 from ..asset_file import WrittenAsset, read_asset
 from ..load import Roots, canonical, root_paths
@@ -19,7 +20,7 @@ from ..validation import InvalidAssetError, to_agent
 from .findings import Finding, field_findings, warning
 from .template import template_findings
 
-FurtherCheck = Callable[[Mapping[str, Any], Path], Iterable[Finding]]
+FurtherCheck = Callable[[JsonView, Path], Iterable[Finding]]
 """Finds more in an asset in canonical form, given the folder of its file."""
 
 
@@ -93,7 +94,7 @@ def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:
     return Problem(line, dotted_path(place), finding.message, finding.severity, is_last=finding.is_last)
 
 
-def _type_findings(asset: Mapping[str, Any]) -> Iterable[Finding]:
+def _type_findings(asset: JsonView) -> Iterable[Finding]:
     """Yield what validation says, except about values that are only known where an environment variable is set."""
     try:
         to_agent(asset)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ...agents import Agent, ModelOptions
 from ...arguments import Place
 from ...declared_tools import Property, ToolPolicy
+from ...json_types import JsonView
 from ...settings.agent_file import setting_problems
 from ...text import did_you_mean
 from ..portable import (
@@ -56,7 +57,7 @@ WITHOUT_CONTEXT = ("mcp", "openapi", "a2a", "activity", "workflow", "builtin")
 """The kinds of tools that nothing of the conversation goes along to."""
 
 
-def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
+def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
     """Yield what looks wrong in the canonical form of an asset, and in what its author wrote, brought to the present
     form.
     """
@@ -74,7 +75,7 @@ def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iter
             yield from _environment(place, text, named)
 
 
-def unknown_properties(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
+def unknown_properties(asset: JsonView, written: JsonView) -> Iterator[Finding]:
     """Keys that the format does not have; for the parameters of `field_findings`."""
     yield from _unknown_top_level(written)
     yield from _unknown_keys(asset)
@@ -85,7 +86,7 @@ def names_of(items: Any) -> list[str]:
     return [str(item["name"]) for _, item in maps_in(items) if item.get("name")]
 
 
-def bindings_of(asset: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any], str]]:
+def bindings_of(asset: JsonView) -> Iterator[tuple[Place, JsonView, str]]:
     """Each binding of each tool: its place, which ends with the parameter, the tool, and the name of the input."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         bindings = tool.get("bindings")
@@ -95,7 +96,7 @@ def bindings_of(asset: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, 
                 yield (*place, "bindings", parameter), tool, source
 
 
-def _unknown_top_level(written: Mapping[str, Any]) -> Iterator[Finding]:
+def _unknown_top_level(written: JsonView) -> Iterator[Finding]:
     known = [*Agent.file_keys(), "kind"]
     for key in written:
         if key not in known:
@@ -103,7 +104,7 @@ def _unknown_top_level(written: Mapping[str, Any]) -> Iterator[Finding]:
             yield warning((key,), f"unknown property {key!r} has no effect and is kept as metadata{hint}")
 
 
-def _unknown_keys(asset: Mapping[str, Any]) -> Iterator[Finding]:
+def _unknown_keys(asset: JsonView) -> Iterator[Finding]:
     refused = dict(misplaced_policies(asset))
     yield from (Finding(place, text) for place, text in refused.items())
     for place, model in unknown_fields(asset):
@@ -126,7 +127,7 @@ def _maps_without_kind(inputs: Any) -> Iterator[Finding]:
             yield warning(("inputs", name), "has no `kind`, so the whole map is the default value of an object")
 
 
-def _bindings(asset: Mapping[str, Any]) -> Iterator[Finding]:
+def _bindings(asset: JsonView) -> Iterator[Finding]:
     inputs = names_of(asset.get("inputs"))
     for place, tool, source in bindings_of(asset):
         parameter = str(place[-1])
@@ -138,7 +139,7 @@ def _bindings(asset: Mapping[str, Any]) -> Iterator[Finding]:
             yield warning(place, f"the tool has no parameter {parameter!r}{hint}")
 
 
-def _policies(asset: Mapping[str, Any]) -> Iterator[Finding]:
+def _policies(asset: JsonView) -> Iterator[Finding]:
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         policy = tool.get("perdure")
         if isinstance(policy, Mapping) and policy.get("local") is True and policy.get("idempotent") is False:
@@ -151,10 +152,10 @@ def _policies(asset: Mapping[str, Any]) -> Iterator[Finding]:
             yield warning((*place, "perdure", "context"), text)
 
 
-def _backgrounds(asset: Mapping[str, Any]) -> Iterator[Finding]:
+def _backgrounds(asset: JsonView) -> Iterator[Finding]:
     """Yield each wish for responses in the background that `background_of` can't follow."""
     model = asset.get("model")
-    models: list[tuple[Place, Mapping[str, Any]]] = [(("model",), model)] if isinstance(model, Mapping) else []
+    models: list[tuple[Place, JsonView]] = [(("model",), model)] if isinstance(model, Mapping) else []
     models += maps_in(model.get("fallback"), ("model", "fallback")) if isinstance(model, Mapping) else []
     for place, each in models:
         options = each.get("options")
@@ -170,7 +171,7 @@ def _backgrounds(asset: Mapping[str, Any]) -> Iterator[Finding]:
             yield warning(key, "has no effect: only models with `apiType: responses` have it")
 
 
-def _own_metadata(asset: Mapping[str, Any]) -> Iterator[Finding]:
+def _own_metadata(asset: JsonView) -> Iterator[Finding]:
     """Yield what is wrong with the settings there, except those that are only known where an environment variable is
     set.
     """

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jinja2 import TemplateSyntaxError, nodes
 
 from ...errors import RenderError
+from ...json_types import JsonView
 from ...text import did_you_mean
 from ..jinja import lex_jinja, parse_jinja, used_variables
 from ..render import FORMATS, ROLES, find_markers
@@ -192,7 +193,7 @@ _ROLE_OF_A_VALUE = re.compile(
 _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
 
 
-def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Finding]:
+def template_findings(asset: JsonView, first_line: int) -> Iterator[Finding]:
     """Yield what is wrong, or looks wrong, in the instructions, which begin on line `first_line` of the file."""
     kind = _kind(asset, "format", "jinja2")
     if kind not in FORMATS:
@@ -215,17 +216,17 @@ def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Fin
     yield from _roles(asset, text, first_line)
 
 
-def _kind(asset: Mapping[str, Any], part: str, default: str) -> Any:
+def _kind(asset: JsonView, part: str, default: str) -> Any:
     return _setting(asset, part, "kind", default)
 
 
-def _setting(asset: Mapping[str, Any], part: str, key: str, default: Any) -> Any:
+def _setting(asset: JsonView, part: str, key: str, default: Any) -> Any:
     template = asset.get("template")
     config = template.get(part) if isinstance(template, Mapping) else None
     return config.get(key, default) if isinstance(config, Mapping) else default
 
 
-def _variables(asset: Mapping[str, Any], text: str, first_line: int, kind: str, *, may_fail: bool) -> Iterator[Finding]:
+def _variables(asset: JsonView, text: str, first_line: int, kind: str, *, may_fail: bool) -> Iterator[Finding]:
     """With `may_fail`, it has been said already why the template can't be read."""
     try:
         tree = parse_jinja(text)
@@ -244,7 +245,7 @@ def _variables(asset: Mapping[str, Any], text: str, first_line: int, kind: str, 
     yield from _unused_inputs(asset, used)
 
 
-def undeclared_variables(asset: Mapping[str, Any], used: Mapping[str, int], first_line: int) -> Iterator[Finding]:
+def undeclared_variables(asset: JsonView, used: Mapping[str, int], first_line: int) -> Iterator[Finding]:
     """Yield the variables in use, each with its line, that are no declared inputs."""
     declared = names_of(asset.get("inputs"))
     for name, line in used.items():
@@ -253,7 +254,7 @@ def undeclared_variables(asset: Mapping[str, Any], used: Mapping[str, int], firs
             yield warning((), f"the variable {name!r} is not a declared input{hint}", first_line + line - 1)
 
 
-def _unused_inputs(asset: Mapping[str, Any], used: Mapping[str, int]) -> Iterator[Finding]:
+def _unused_inputs(asset: JsonView, used: Mapping[str, int]) -> Iterator[Finding]:
     bound = {source for _, _, source in bindings_of(asset)}
     for place, item in maps_in(asset.get("inputs"), ("inputs",)):
         name = item.get("name")
@@ -262,7 +263,7 @@ def _unused_inputs(asset: Mapping[str, Any], used: Mapping[str, int]) -> Iterato
             yield warning(place, f"the input {name!r} is not used in the template: {consequence}")
 
 
-def _roles(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Finding]:
+def _roles(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]:
     model = asset.get("model")
     if isinstance(model, Mapping) and model.get("apiType") in ("embedding", "image"):
         return
@@ -281,7 +282,7 @@ def _roles(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Fin
             yield warning((), f"{match[0].strip()!r} is not a role marker{hint}", line)
 
 
-def doubts(asset: Mapping[str, Any], written: Mapping[str, Any], first_line: int) -> Iterator[Finding]:
+def doubts(asset: JsonView, written: JsonView, first_line: int) -> Iterator[Finding]:
     """Properties that nothing reads, and variables of the template that are no inputs.
 
     `asset` is in canonical form, `written` what its author wrote; the instructions begin on line `first_line`.

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...arguments import closing_brace, without_trailing_commas
+from ...json_types import JsonObject
 from ...settings.child_agents import DELEGATE, TASK
 from ...text import excerpt, valid_text
 
@@ -170,7 +171,7 @@ def _actions(value: Any) -> list[Action]:
     return []
 
 
-def _is_call(value: dict[str, Any]) -> bool:
+def _is_call(value: JsonObject) -> bool:
     return value.keys() <= _NAMED and any(isinstance(value.get(key), dict | str) for key in _ARGUMENTS)
 
 
@@ -183,14 +184,14 @@ def _listed_action(value: Any) -> Action:
     return _tool(call.get("name") or "", call)
 
 
-def _tool(name: Any, value: dict[str, Any]) -> Action:
+def _tool(name: Any, value: JsonObject) -> Action:
     if not isinstance(name, str) or not name:
         return _faulty("tool call", f"the tool's name must be a text, got {name!r:.80}", value)
     given: Any = next((value[key] for key in _ARGUMENTS if value.get(key) is not None), {})
     return Action(valid_text(name), given if isinstance(given, str) and given.strip() else _json(given))
 
 
-def _agent(value: dict[str, Any]) -> Action:
+def _agent(value: JsonObject) -> Action:
     name, task = value["agent"], value.get(TASK)
     if not isinstance(name, str):
         return _faulty("delegation", f"the agent's name must be a text, got {name!r:.80}", value)

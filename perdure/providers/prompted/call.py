@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from ...agents import Agent
+from ...json_types import JsonView
 from ...messages import Message, ModelReply, Part, TextPart, ToolCall
 from ...settings.child_agents import DELEGATE, TASK, written_action
 from ..base import FunctionDefinition, offered_functions
@@ -184,7 +185,7 @@ def _step(message: Message) -> int:
     return int(kept.get("step") or 0) if kept else 0
 
 
-def _kept_content(message: Message) -> Mapping[str, Any] | None:
+def _kept_content(message: Message) -> JsonView | None:
     content = message.metadata.get("provider_content")
     return content if content and content.get("api") == API else None
 

@@ -7,14 +7,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from ...json_types import JsonObject
 from ...messages import Message, ToolCall
 from .chat import CountedReply, argument_pieces, text_of, typed_frames, words
 
-Event = dict[str, Any]
-Block = dict[str, Any]
+Event = JsonObject
+Block = JsonObject
 
 
-def read_messages(body: dict[str, Any]) -> list[Message]:
+def read_messages(body: JsonObject) -> list[Message]:
     """Return the conversation of a request in the neutral form."""
     messages = [Message.system(text_of(body["system"]))] if body.get("system") else []
     for wire in body.get("messages", []):
@@ -22,7 +23,7 @@ def read_messages(body: dict[str, Any]) -> list[Message]:
     return messages
 
 
-def _assistant(wire: dict[str, Any]) -> Iterator[Message]:
+def _assistant(wire: JsonObject) -> Iterator[Message]:
     calls = [
         ToolCall(id=block["id"], name=block["name"], arguments=_arguments(block["input"]))
         for block in _blocks(wire, "tool_use")
@@ -30,7 +31,7 @@ def _assistant(wire: dict[str, Any]) -> Iterator[Message]:
     yield Message.assistant("".join(block["text"] for block in _blocks(wire, "text")), calls)
 
 
-def _user(wire: dict[str, Any]) -> Iterator[Message]:
+def _user(wire: JsonObject) -> Iterator[Message]:
     for block in _blocks(wire, "tool_result"):
         metadata = {"tool_call_id": block["tool_use_id"]}
         yield Message(role="tool", parts=text_of(block.get("content")), metadata=metadata)
@@ -42,13 +43,13 @@ def _arguments(given: Any) -> str:
     return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, separators=(",", ":"))
 
 
-def _blocks(wire: dict[str, Any], kind: str) -> list[Block]:
+def _blocks(wire: JsonObject, kind: str) -> list[Block]:
     content = wire.get("content") or []
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return [block for block in blocks if block.get("type") == kind]
 
 
-def find_fault(body: dict[str, Any]) -> str | None:
+def find_fault(body: JsonObject) -> str | None:
     """Return why the real API would answer 400, or None: calls and results pair up, and no text block is empty."""
     asked: list[str] = []
     for index, message in enumerate(body.get("messages", [])):
@@ -74,7 +75,7 @@ def _unanswered_error(index: int, missing: list[str]) -> str:
     )
 
 
-def answer(given: CountedReply) -> dict[str, Any]:
+def answer(given: CountedReply) -> JsonObject:
     """The body of a response that is not streamed."""
     return _message(given) | {"content": _content(given), "stop_reason": _stop_reason(given)}
 
@@ -84,7 +85,7 @@ def stream(given: CountedReply) -> Iterator[bytes]:
     return typed_frames(_events(given))
 
 
-def error(status: int, message: str) -> dict[str, Any]:
+def error(status: int, message: str) -> JsonObject:
     """Return the body of an error response, in the provider's shape."""
     kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"}
@@ -119,7 +120,7 @@ def _events(given: CountedReply) -> Iterator[Event]:
     yield {"type": "message_stop"}
 
 
-def _open_block(block: dict[str, Any], arguments: Iterator[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _open_block(block: JsonObject, arguments: Iterator[str]) -> tuple[JsonObject, list[JsonObject]]:
     """Return the block as its start event shows it, and the deltas that fill it."""
     if block["type"] == "thinking":
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in words(block["thinking"])]
@@ -133,7 +134,7 @@ def _open_block(block: dict[str, Any], arguments: Iterator[str]) -> tuple[dict[s
     return block | {"input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
 
-def _message(given: CountedReply) -> dict[str, Any]:
+def _message(given: CountedReply) -> JsonObject:
     return {
         "id": f"msg_scripted_{given.step}",
         "type": "message",
@@ -151,8 +152,8 @@ def _message(given: CountedReply) -> dict[str, Any]:
     }
 
 
-def _content(given: CountedReply) -> list[dict[str, Any]]:
-    reply, blocks = given.reply, list[dict[str, Any]]()
+def _content(given: CountedReply) -> list[JsonObject]:
+    reply, blocks = given.reply, list[JsonObject]()
     if reply.thinking is not None:
         signature = base64.b64encode(f"signed by step {given.step}".encode()).decode()
         blocks.append({"type": "thinking", "thinking": reply.thinking, "signature": signature})

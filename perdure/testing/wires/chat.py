@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ...json_types import JsonObject
 from ...messages import Message, ToolCall
 from ..script import ScriptedReply, ScriptedRequest
 
@@ -66,22 +67,22 @@ def frame(data: Any, event: str | None = None) -> bytes:
     return head + b"data: " + to_json(data) + b"\n\n"
 
 
-def typed_frames(events: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+def typed_frames(events: Iterator[JsonObject]) -> Iterator[bytes]:
     """Server-sent events, each named after its own `type`."""
     return (frame(event, event["type"]) for event in events)
 
 
-def count_turns(body: dict[str, Any]) -> int:
+def count_turns(body: JsonObject) -> int:
     """Return the assistant turns in the conversation of a request."""
     return sum(message.get("role") == "assistant" for message in body.get("messages", []))
 
 
-def read_messages(body: dict[str, Any]) -> list[Message]:
+def read_messages(body: JsonObject) -> list[Message]:
     """Return the conversation of a request in the neutral form."""
     return [_message(message) for message in body.get("messages", [])]
 
 
-def _message(wire: dict[str, Any]) -> Message:
+def _message(wire: JsonObject) -> Message:
     metadata = {key: wire[key] for key in ("tool_calls", "tool_call_id") if wire.get(key)}
     return Message(role=wire["role"], parts=text_of(wire.get("content")), metadata=metadata)
 
@@ -93,7 +94,7 @@ def text_of(content: Any) -> str:
     return content or ""
 
 
-def find_fault(body: dict[str, Any]) -> str | None:
+def find_fault(body: JsonObject) -> str | None:
     """Return why the real API would answer 400, or None: every tool call needs its answer, every answer its call."""
     unanswered: list[str] = []
     for index, message in enumerate(body.get("messages", [])):
@@ -116,10 +117,10 @@ def find_fault(body: dict[str, Any]) -> str | None:
     )
 
 
-def answer(given: CountedReply) -> dict[str, Any]:
+def answer(given: CountedReply) -> JsonObject:
     """The body of a response that is not streamed."""
     reply = given.reply
-    message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+    message: JsonObject = {"role": "assistant", "content": reply.text, "refusal": None}
     if reply.thinking is not None:
         message["reasoning_content"] = reply.thinking
     if reply.tool_calls:
@@ -148,7 +149,7 @@ def stream(given: CountedReply) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def error(status: int, message: str) -> dict[str, Any]:
+def error(status: int, message: str) -> JsonObject:
     """Return the body of an error response, in the provider's shape."""
     kind, code = _ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
@@ -161,17 +162,17 @@ _ERRORS: dict[int, tuple[str, str | None]] = {
 }
 
 
-def _envelope(given: CountedReply, kind: str) -> dict[str, Any]:
+def _envelope(given: CountedReply, kind: str) -> JsonObject:
     return {"id": f"chatcmpl-scripted-{given.step}", "object": kind, "created": 0, "model": given.model}
 
 
-def _chunk(given: CountedReply, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+def _chunk(given: CountedReply, delta: JsonObject, finish_reason: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
     chunk = _envelope(given, "chat.completion.chunk") | {"choices": [choice]}
     return frame(chunk | {"usage": None} if given.include_usage else chunk)
 
 
-def _call_deltas(index: int, call: ToolCall) -> Iterator[dict[str, Any]]:
+def _call_deltas(index: int, call: ToolCall) -> Iterator[JsonObject]:
     yield {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
     for piece in argument_pieces(call.arguments):
         yield {"index": index, "function": {"arguments": piece}}
@@ -181,7 +182,7 @@ def _finish_reason(given: CountedReply) -> str:
     return given.reply.finish_reason or ("tool_calls" if given.reply.tool_calls else "stop")
 
 
-def _usage(given: CountedReply) -> dict[str, Any]:
+def _usage(given: CountedReply) -> JsonObject:
     return {
         "prompt_tokens": given.input_tokens,
         "completion_tokens": given.output_tokens,

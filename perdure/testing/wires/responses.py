@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
 
+from ...json_types import JsonObject
 from ...messages import Message, ToolCall
 from .chat import CountedReply, argument_pieces, text_of, typed_frames, words
 
-Event = dict[str, Any]
+Event = JsonObject
 
 
-def count_turns(body: dict[str, Any]) -> int:
+def count_turns(body: JsonObject) -> int:
     """Groups of items that the model wrote: reasoning, text and calls with no other item between are one turn."""
     by_model = [_is_by_model(item) for item in _items(body)]
     return sum(now and not before for before, now in zip([False, *by_model], by_model, strict=False))
 
 
-def read_messages(body: dict[str, Any]) -> list[Message]:
+def read_messages(body: JsonObject) -> list[Message]:
     """Return the conversation of a request in the neutral form."""
     messages = [Message.system(body["instructions"])] if body.get("instructions") else []
     previous_is_by_model = False
@@ -30,7 +30,7 @@ def read_messages(body: dict[str, Any]) -> list[Message]:
     return messages
 
 
-def find_fault(body: dict[str, Any]) -> str | None:
+def find_fault(body: JsonObject) -> str | None:
     """Return why the real API would answer 400, or None: every function call needs its output, every output its
     call.
     """
@@ -45,16 +45,16 @@ def find_fault(body: dict[str, Any]) -> str | None:
     return f"No tool output found for function call {unanswered[0]}." if unanswered else None
 
 
-def _items(body: dict[str, Any]) -> list[dict[str, Any]]:
+def _items(body: JsonObject) -> list[JsonObject]:
     given = body.get("input", [])
     return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
-def _is_by_model(item: dict[str, Any]) -> bool:
+def _is_by_model(item: JsonObject) -> bool:
     return item.get("type") in ("function_call", "reasoning") or item.get("role") == "assistant"
 
 
-def _read_item(item: dict[str, Any], messages: list[Message]) -> None:
+def _read_item(item: JsonObject, messages: list[Message]) -> None:
     kind = item.get("type", "message")
     if kind == "message" and item["role"] == "assistant":
         messages[-1] = Message.assistant(messages[-1].text + text_of(item.get("content")), messages[-1].tool_calls)
@@ -68,7 +68,7 @@ def _read_item(item: dict[str, Any], messages: list[Message]) -> None:
         messages.append(Message(role="tool", parts=text, metadata={"tool_call_id": item["call_id"]}))
 
 
-def answer(given: CountedReply) -> dict[str, Any]:
+def answer(given: CountedReply) -> JsonObject:
     """The body of a response that is not streamed."""
     return _response(given, _final_status(given), _output(given))
 
@@ -96,7 +96,7 @@ def _final_status(given: CountedReply) -> str:
     return "incomplete" if given.reply.finish_reason else "completed"
 
 
-def _response(given: CountedReply, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+def _response(given: CountedReply, status: str, output: list[JsonObject]) -> JsonObject:
     reason = given.reply.finish_reason if status == "incomplete" else None
     return {
         "id": f"resp_scripted_{given.step}",
@@ -116,7 +116,7 @@ def _response(given: CountedReply, status: str, output: list[dict[str, Any]]) ->
     }
 
 
-def _usage(given: CountedReply) -> dict[str, Any]:
+def _usage(given: CountedReply) -> JsonObject:
     return {
         "input_tokens": given.input_tokens,
         "input_tokens_details": {"cached_tokens": given.cached_tokens, "cache_write_tokens": 0},
@@ -126,8 +126,8 @@ def _usage(given: CountedReply) -> dict[str, Any]:
     }
 
 
-def _output(given: CountedReply) -> list[dict[str, Any]]:
-    reply, items = given.reply, list[dict[str, Any]]()
+def _output(given: CountedReply) -> list[JsonObject]:
+    reply, items = given.reply, list[JsonObject]()
     if reply.thinking is not None:
         summary = [{"type": "summary_text", "text": reply.thinking}]
         items.append({"id": f"rs_scripted_{given.step}", "type": "reasoning", "summary": summary})
@@ -142,7 +142,7 @@ def _output(given: CountedReply) -> list[dict[str, Any]]:
     return items
 
 
-def _item_events(index: int, item: dict[str, Any]) -> Iterator[Event]:
+def _item_events(index: int, item: JsonObject) -> Iterator[Event]:
     place = {"output_index": index, "item_id": item["id"]}
     empty, content = _CONTENT.get(item["type"], ({"status": "in_progress"}, _no_events))
     yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
@@ -150,7 +150,7 @@ def _item_events(index: int, item: dict[str, Any]) -> Iterator[Event]:
     yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
 
-def _reasoning_events(item: dict[str, Any]) -> Iterator[Event]:
+def _reasoning_events(item: JsonObject) -> Iterator[Event]:
     text, place = item["summary"][0]["text"], {"summary_index": 0}
     name = "response.reasoning_summary"
     yield place | {"type": f"{name}_part.added", "part": {"type": "summary_text", "text": ""}}
@@ -159,7 +159,7 @@ def _reasoning_events(item: dict[str, Any]) -> Iterator[Event]:
     yield place | {"type": f"{name}_part.done", "part": item["summary"][0]}
 
 
-def _message_events(item: dict[str, Any]) -> Iterator[Event]:
+def _message_events(item: JsonObject) -> Iterator[Event]:
     part, place = item["content"][0], {"content_index": 0}
     yield place | {"type": "response.content_part.added", "part": part | {"text": ""}}
     for piece in words(part["text"]):
@@ -168,17 +168,17 @@ def _message_events(item: dict[str, Any]) -> Iterator[Event]:
     yield place | {"type": "response.content_part.done", "part": part}
 
 
-def _call_events(item: dict[str, Any]) -> Iterator[Event]:
+def _call_events(item: JsonObject) -> Iterator[Event]:
     name = "response.function_call_arguments"
     yield from ({"type": f"{name}.delta", "delta": piece} for piece in argument_pieces(item["arguments"]))
     yield {"type": f"{name}.done", "name": item["name"], "arguments": item["arguments"]}
 
 
-def _no_events(item: dict[str, Any]) -> Iterator[Event]:
+def _no_events(item: JsonObject) -> Iterator[Event]:
     yield from ()
 
 
-_CONTENT: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], Iterator[Event]]]] = {
+_CONTENT: dict[str, tuple[JsonObject, Callable[[JsonObject], Iterator[Event]]]] = {
     "reasoning": ({"summary": []}, _reasoning_events),
     "message": ({"status": "in_progress", "content": []}, _message_events),
     "function_call": ({"status": "in_progress", "arguments": ""}, _call_events),

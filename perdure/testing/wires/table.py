@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from ...json_types import JsonObject
 from ...messages import Message
 from ..script import Api
 from . import anthropic, chat, responses
@@ -20,12 +20,12 @@ class Wire:
     path: str
     """The end of the request's path."""
     request_id_header: str
-    count_turns: Callable[[dict[str, Any]], int]
-    read_messages: Callable[[dict[str, Any]], list[Message]]
-    find_fault: Callable[[dict[str, Any]], str | None]
-    answer: Callable[[CountedReply], dict[str, Any]]
+    count_turns: Callable[[JsonObject], int]
+    read_messages: Callable[[JsonObject], list[Message]]
+    find_fault: Callable[[JsonObject], str | None]
+    answer: Callable[[CountedReply], JsonObject]
     stream: Callable[[CountedReply], Iterator[bytes]]
-    error: Callable[[int, str], dict[str, Any]]
+    error: Callable[[int, str], JsonObject]
 
 
 WIRES = (

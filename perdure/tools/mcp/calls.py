@@ -7,15 +7,15 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import mcp
 from mcp import types
 from pydantic import ValidationError
 
+from ...json_types import JsonView
 from ...messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
 from ...redaction import get_logger, redact
 from ...text import count_of, fault_text, one_line, valid_json, valid_text
@@ -179,7 +179,7 @@ class McpCall:
     """The name that the model knows."""
     tool: str
     """The name that the server knows."""
-    arguments: Mapping[str, Any]
+    arguments: JsonView
     is_idempotent: bool
     context: ToolContext
     is_task: bool = False

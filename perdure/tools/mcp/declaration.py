@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...declared_tools import Connection, CustomTool, McpApprovalMode, McpTool, Tool
+from ...json_types import JsonView
 from ...prompty.portable import is_reference
 from ...redaction import redact
 from ...text import did_you_mean, one_line
@@ -117,7 +118,7 @@ def discovery_seconds(tool: Tool) -> float:
     return float(options_of(tool).get("discoveryTimeout") or DISCOVERY_SECONDS)
 
 
-def options_of(tool: Tool) -> Mapping[str, Any]:
+def options_of(tool: Tool) -> JsonView:
     """Return the declaration's `options`; empty when there are none."""
     return getattr(tool, "options", None) or {}
 
@@ -150,7 +151,7 @@ def problems_of(tool: Tool) -> Iterator[str]:
         yield f"options.discoveryTimeout is {seconds!r}: expected seconds, at most {MAX_DISCOVERY_SECONDS:g}"
 
 
-def _problems_of_reference(connection: Connection, options: Mapping[str, Any]) -> Iterator[str]:
+def _problems_of_reference(connection: Connection, options: JsonView) -> Iterator[str]:
     if not connection.name:
         yield "connection.name is missing: expected the name under which the worker's owner has registered the server"
     said = ["connection.endpoint"] if connection.endpoint else []
@@ -170,7 +171,7 @@ def _problems_of_approvals(mode: McpApprovalMode | None) -> Iterator[str]:
         yield f"approvalMode.kind is 'specify': expected {' or '.join(known)} beside it"
 
 
-def _problems_of_http(kind: str, endpoint: str, options: Mapping[str, Any]) -> Iterator[str]:
+def _problems_of_http(kind: str, endpoint: str, options: JsonView) -> Iterator[str]:
     if kind not in _CONNECTIONS:
         yield (
             f"connection.kind is {kind!r}: expected one of {', '.join(_CONNECTIONS)}; other credentials than a key go "
@@ -192,7 +193,7 @@ def _problems_of_http(kind: str, endpoint: str, options: Mapping[str, Any]) -> I
         yield f"options.headers: the value of {bad[0]!r} can't be sent: expected one line of ASCII text"
 
 
-def _problems_of_oauth(connection: Connection, options: Mapping[str, Any]) -> Iterator[str]:
+def _problems_of_oauth(connection: Connection, options: JsonView) -> Iterator[str]:
     mode = connection.authentication_mode
     if mode not in (None, "user", "system"):
         yield f"connection.authenticationMode is {mode!r}: expected user (perdure connect) or system (clientSecret)"
@@ -230,7 +231,7 @@ def _problems_of_endpoint(endpoint: str) -> Iterator[str]:
         yield f"connection.endpoint is {redact(one_line(endpoint, 200))!r}: expected a URL such as https://host/mcp"
 
 
-def _problems_of_stdio(options: Mapping[str, Any]) -> Iterator[str]:
+def _problems_of_stdio(options: JsonView) -> Iterator[str]:
     if options.get("headers"):
         yield "options.headers is for a server with connection.endpoint; this one is started by options.command"
     for name in ("command", "cwd"):

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from mcp import types
 from pydantic import BaseModel
 
+from ...json_types import JsonObject
 from ...messages import Answered, Needed
 from ...text import bounded_text, one_line, visible
 from ..validation import edited_problems
@@ -90,7 +91,7 @@ def _question(asked: types.ElicitRequestParams) -> tuple[list[str], list[str]]:
     return lines, [str(each) for each in named]
 
 
-def _fields(asked: types.ElicitRequestFormParams) -> dict[str, dict[str, Any]]:
+def _fields(asked: types.ElicitRequestFormParams) -> dict[str, JsonObject]:
     return asked.requested_schema.get("properties") or {}
 
 
@@ -111,7 +112,7 @@ def _result(asked: types.ElicitRequestParams, text: str | None) -> types.ElicitR
     return types.ElicitResult(action="accept", content=content)
 
 
-def _value(text: str, schema: dict[str, Any]) -> Any:
+def _value(text: str, schema: JsonObject) -> Any:
     """Return the answer as a value of the schema's type, if it can be one."""
     if schema.get("type", "string") == "string":
         return text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...declared_tools import Connection, McpTool, Tool
 from ...errors import ConfigurationError
+from ...json_types import JsonView
 from ...messages import ToolResult
 from ...redaction import know_client
 from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
@@ -27,7 +28,7 @@ _OF_CONNECTION = (
 _servers: dict[str, Server] = {}
 
 
-def register_mcp_server(name: str, server: Mapping[str, Any]) -> None:
+def register_mcp_server(name: str, server: JsonView) -> None:
     """Let agents use a server by `connection: {kind: reference, name: …}`, in place of an earlier one of that name.
 
     `server` has `endpoint`, `apiKey` and `headers`, or `command`, `args`, `env` and `cwd`, as files have them. Raises
@@ -41,7 +42,7 @@ def registered_server(name: str) -> Server | None:
     return _servers.get(name)
 
 
-def named_server(name: str, fields: Mapping[str, Any]) -> Server:
+def named_server(name: str, fields: JsonView) -> Server:
     """Return the server that an owner describes. Raises ConfigurationError for what is none."""
     connection = {key: value for key, value in fields.items() if key in _OF_CONNECTION}
     options = {key: value for key, value in fields.items() if key not in _OF_CONNECTION}
@@ -73,7 +74,7 @@ class McpKind(ToolKind):
         self,
         *,
         commands: Collection[str] | None = None,
-        connections: Mapping[str, Mapping[str, Any]] | None = None,
+        connections: Mapping[str, JsonView] | None = None,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         """Raises ConfigurationError for a connection that describes no server."""

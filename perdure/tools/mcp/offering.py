@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...declared_tools import McpApprovalMode, Tool
+from ...json_types import JsonObject, JsonView
 from ...redaction import get_logger, redactor
 from ...text import bounded_text, one_line, valid_json
 from ..kind import Offering, ToolOfferError
@@ -87,9 +88,9 @@ def _offering_of(tool: Tool, listed: types.Tool, name: str) -> Offering:
     )
 
 
-def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(schema: JsonView) -> JsonObject:
     kept = {key: value for key, value in schema.items() if key != "$schema"}
-    written: dict[str, Any] = valid_json({"type": "object", "properties": {}, **kept})
+    written: JsonObject = valid_json({"type": "object", "properties": {}, **kept})
     return written
 
 

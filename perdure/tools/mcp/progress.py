@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -16,6 +15,7 @@ from mcp import types
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.message import SessionMessage
 
+from ...json_types import JsonObject
 from ...redaction import get_logger
 
 REPORT_SECONDS = 0.1
@@ -96,7 +96,7 @@ class _Passing:
                         await self._to_session.send(last)
         await self._to_session.send(item)
 
-    def _complete(self, result: dict[str, Any]) -> None:
+    def _complete(self, result: JsonObject) -> None:
         """Give a result what the SDK misses: its kind, in the protocol's newer form, or the content of a task's."""
         versions = result.get("supportedVersions")
         self._is_modern = self._is_modern or (isinstance(versions, list) and LATEST in versions)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...messages import JsonObject
+from ...json_types import JsonObject, JsonView
 from .document import SpecificationError, as_list, as_map, as_text
 from .operation import Body, FormField, Parameter
 from .schemas import SchemaWriter
 
-Located = tuple[Mapping[str, Any], str]
+Located = tuple[JsonView, str]
 """A value of a document, and the document's URI."""
 
 IDEMPOTENCY_KEY = "idempotency-key"
@@ -76,7 +76,7 @@ class Arguments:
             elif (place, name.lower()) not in keys and not (place == "header" and _NOT_ARGUMENTS.fullmatch(name)):
                 self._add_parameter(value, base, place, name)
 
-    def _add_parameter(self, value: Mapping[str, Any], base: str, place: Any, name: str) -> None:
+    def _add_parameter(self, value: JsonView, base: str, place: Any, name: str) -> None:
         if place in ("header", "cookie") and not _TOKEN.fullmatch(name):
             raise SpecificationError(f"the {place} parameter {name!r} has a name that no {place} can have")
         schema, media = value.get("schema"), None
@@ -103,7 +103,7 @@ class Arguments:
         is_required = place == "path" or value.get("required") is True
         self._add(argument, _with_description(converted, value.get("description")), is_required=is_required)
 
-    def add_body(self, declared: Mapping[str, Any], base: str) -> None:
+    def add_body(self, declared: JsonView, base: str) -> None:
         """Add the request's body: its properties, where no other argument has their names, else `body`.
 
         Raises SpecificationError.
@@ -151,7 +151,7 @@ class Arguments:
             merged |= {"required": required} if required else {}
         return merged
 
-    def _fields(self, media: str, schema: Any, base: str, encoding: Mapping[str, Any]) -> dict[str, FormField]:
+    def _fields(self, media: str, schema: Any, base: str, encoding: JsonView) -> dict[str, FormField]:
         if not _is_form(media) or not isinstance(schema, Mapping):
             return {}
         fields: dict[str, FormField] = {}
@@ -202,12 +202,12 @@ class Arguments:
         return argument
 
 
-def _place(value: Mapping[str, Any]) -> str:
+def _place(value: JsonView) -> str:
     place = value.get("in")
     return place if isinstance(place, str) else ""
 
 
-def _chosen_media(content: Mapping[str, Any]) -> tuple[str, Any]:
+def _chosen_media(content: JsonView) -> tuple[str, Any]:
     """Return the media type that the body is sent in, and what the specification says of it."""
     if not content:
         raise SpecificationError("the request body has no content")

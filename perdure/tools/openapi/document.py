@@ -13,6 +13,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from ...errors import LoadError
+from ...json_types import JsonObject, JsonView
 
 MAX_BYTES = 16 * 2**20
 """Of one document, and of all documents of one specification that are fetched."""
@@ -81,7 +82,7 @@ class Documents:
             found = _SWAGGER if "swagger" in self.root else f"its `openapi` is {version!r:.40}"
             raise SpecificationError(f"the document is no OpenAPI 3 specification: {found}. Expected `openapi: 3.x.y`")
         self.is_30 = version.startswith("3.0")
-        self._content: dict[str, Any] = {uri: self.root}
+        self._content: JsonObject = {uri: self.root}
         self._referred_uris = set(_referred_uris(self.root, uri))
         self._values = values_in(self.root)
         self._unreadable: dict[str, str] = {}
@@ -159,7 +160,7 @@ def _document_uri(reference: str, base: str) -> Iterator[str]:
         yield uri
 
 
-def as_map(value: Any, what: str) -> Mapping[str, Any]:
+def as_map(value: Any, what: str) -> JsonView:
     """Return the value, {} for None. Raises SpecificationError for one that is no map."""
     if value is None:
         return {}

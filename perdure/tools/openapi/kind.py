@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from ...agents import loaded_from
 from ...declared_tools import Connection, OpenApiTool, Tool
 from ...errors import LoadError
+from ...json_types import JsonObject, JsonView
 from ...messages import AudioPart, FilePart, ImagePart, Part, ToolResult
 from ...redaction import REDACTED, know_client
 from ...text import charset_in
@@ -46,7 +47,7 @@ class OpenApiKind(ToolKind):
 
     asks_others: ClassVar[bool] = True
 
-    def __init__(self, *, connections: Mapping[str, Connection | Mapping[str, Any]] | None = None) -> None:
+    def __init__(self, *, connections: Mapping[str, Connection | JsonView] | None = None) -> None:
         given = connections or {}
         self._connections = {name: Connection.model_validate(each) for name, each in given.items()}
         for name, connection in self._connections.items():
@@ -238,7 +239,7 @@ def _media_result(answer: HttpAnswer, name: str) -> ToolResult:
     if not answer.is_whole:
         text = f"the answer is {answer.media} of more than {MAX_READ_BYTES:,} bytes, which is too large for a result"
         return _failure(name, text, kind="too_large", outcome_unknown=True)
-    fields: dict[str, Any] = {
+    fields: JsonObject = {
         "source": base64.b64encode(answer.body).decode(),
         "mediaType": answer.media[:200] or "application/octet-stream",
     }

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...json_types import JsonView
 from ...text import did_you_mean
 from ..kind import Offering
 from .arguments import Arguments, Located
@@ -53,7 +54,7 @@ class Selection:
     exclude: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Selection:
+    def of(cls, options: JsonView) -> Selection:
         """Return the filter that valid `options` have."""
         return cls(*(frozenset(_usual_spelling(each) for each in options.get(name) or ()) for name in _FILTERS))
 
@@ -122,8 +123,8 @@ class Found:
 
     method: str
     path: str
-    value: Mapping[str, Any]
-    item: Mapping[str, Any]
+    value: JsonView
+    item: JsonView
     """The path item, with what holds of all its operations."""
     base: str
     """The URI of the document that has both."""
@@ -269,7 +270,7 @@ def _security(found: Found, here: _Surroundings) -> list[list[Scheme]] | None:
     return [[_scheme(name, schemes, documents) for name in each] for each in alternatives]
 
 
-def _scheme(id: str, schemes: Mapping[str, Any], documents: Documents) -> Scheme:
+def _scheme(id: str, schemes: JsonView, documents: Documents) -> Scheme:
     value = as_map(documents.follow(schemes.get(id), documents.uri)[0], f"the security scheme {id!r}")
     match value.get("type"), str(value.get("scheme", "")).lower(), value.get("in"), value.get("name"):
         case "apiKey", _, ("header" | "query" | "cookie") as place, str(name):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
+from ...json_types import JsonView
 from ..http import Content, File, HttpRequest, origin_of
 from .operation import Body, FormField, Operation, Parameter
 from .security import RequestCredentials
@@ -100,7 +101,7 @@ class Unfit(ValueError):
     """An argument can't be sent; the text tells the model why."""
 
 
-def content_of(body: Body, arguments: Mapping[str, Any]) -> Content:
+def content_of(body: Body, arguments: JsonView) -> Content:
     """Return the body that the arguments make; none where an optional one has no arguments. Raises Unfit."""
     value: Any
     if body.argument is None:
@@ -125,7 +126,7 @@ def _is_json(media: str) -> bool:
     return "json" in media
 
 
-def _urlencoded_pairs(value: Mapping[str, Any], fields: Mapping[str, FormField]) -> Iterator[str]:
+def _urlencoded_pairs(value: JsonView, fields: Mapping[str, FormField]) -> Iterator[str]:
     """A list repeats its name, and a structure is JSON, unless the specification gives the property a style."""
     for name, each in value.items():
         field = fields.get(name, FormField())
@@ -138,7 +139,7 @@ def _urlencoded_pairs(value: Mapping[str, Any], fields: Mapping[str, FormField])
             yield from (urlencode({name: text_of(item)}) for item in items if item is not None)
 
 
-def _parts(value: Mapping[str, Any], fields: Mapping[str, FormField]) -> Iterator[tuple[str, File]]:
+def _parts(value: JsonView, fields: Mapping[str, FormField]) -> Iterator[tuple[str, File]]:
     for name, each in value.items():
         field = fields.get(name, FormField())
         for item in each if isinstance(each, list) else [each]:
@@ -167,7 +168,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def request_of(
-    operation: Operation, base: str, arguments: Mapping[str, Any], credentials: RequestCredentials, idempotency_key: str
+    operation: Operation, base: str, arguments: JsonView, credentials: RequestCredentials, idempotency_key: str
 ) -> HttpRequest:
     """Return the request of a call to the server at `base`. Raises Unfit for an argument that can't be sent."""
     given = [(each, arguments[each.argument]) for each in operation.parameters if _is_given(each, arguments)]
@@ -192,7 +193,7 @@ def request_of(
     return HttpRequest(operation.method, url, headers, content)
 
 
-def _is_given(parameter: Parameter, arguments: Mapping[str, Any]) -> bool:
+def _is_given(parameter: Parameter, arguments: JsonView) -> bool:
     return arguments.get(parameter.argument) is not None or parameter.place == "path"
 
 

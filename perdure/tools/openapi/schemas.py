@@ -12,7 +12,7 @@ from urllib.parse import urldefrag
 from jsonschema import Draft202012Validator, SchemaError
 
 from ...arguments import deeper_than
-from ...messages import JsonObject
+from ...json_types import JsonObject, JsonView
 from .document import Documents, SpecificationError, as_list, as_map
 
 MAX_SCHEMA_BYTES = 48 * 1024
@@ -113,7 +113,7 @@ class SchemaWriter:
             new = {name for known in new for name in _references([self._definitions[known]])} - reached
         return reached
 
-    def _reference(self, schema: Mapping[str, Any], base: str, depth: int) -> JsonObject:
+    def _reference(self, schema: JsonView, base: str, depth: int) -> JsonObject:
         target, uri = self._documents.resolve(schema["$ref"], base)
         if uri not in self._names:
             self._names[uri] = self._unused_name(uri)
@@ -134,7 +134,7 @@ class SchemaWriter:
             name = f"{plain}_{number}"
         return name
 
-    def _keywords(self, schema: Mapping[str, Any], base: str, depth: int) -> Iterator[tuple[str, Any]]:
+    def _keywords(self, schema: JsonView, base: str, depth: int) -> Iterator[tuple[str, Any]]:
         hidden = self._answers_only(schema, base)
         for keyword, value in schema.items():
             if keyword == "description" and isinstance(value, str):
@@ -152,7 +152,7 @@ class SchemaWriter:
                 shown = {name: each for name, each in as_map(value, keyword).items() if name not in hidden}
                 yield keyword, {name: self.convert(each, base, depth + 1) for name, each in shown.items()}
 
-    def _answers_only(self, schema: Mapping[str, Any], base: str) -> set[str]:
+    def _answers_only(self, schema: JsonView, base: str) -> set[str]:
         properties = as_map(schema.get("properties"), "properties")
         return {name for name, each in properties.items() if self._is_read_only(each, base)}
 
@@ -177,7 +177,7 @@ class SchemaWriter:
         return {**target, **inner} if inner.keys() <= {"description", "default"} else {"allOf": [target], **inner}
 
 
-def _referred_name(value: Mapping[str, Any]) -> str | None:
+def _referred_name(value: JsonView) -> str | None:
     reference = value.get("$ref")
     found = isinstance(reference, str) and reference.startswith(_REFERENCE)
     return reference[len(_REFERENCE) :] if isinstance(reference, str) and found else None
@@ -198,12 +198,12 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_DESCRIPTION else text[: _MAX_DESCRIPTION - 1] + "…"
 
 
-def _pattern_note(schema: Mapping[str, Any]) -> str:
+def _pattern_note(schema: JsonView) -> str:
     pattern = schema.get("pattern")
     return f"(Matches the regular expression {pattern[:200]})" if isinstance(pattern, str) else ""
 
 
-def _modern(converted: JsonObject, schema: Mapping[str, Any]) -> JsonObject:
+def _modern(converted: JsonObject, schema: JsonView) -> JsonObject:
     """OpenAPI 3.0's own keywords as today's: `nullable`, and limits that are exclusive by a flag."""
     for limit, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         is_exclusive = converted.get(flag)

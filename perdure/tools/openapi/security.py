@@ -13,6 +13,7 @@ from urllib.parse import quote_plus, urlencode, urljoin, urlsplit
 from weakref import WeakKeyDictionary
 
 from ...declared_tools import Connection
+from ...json_types import JsonObject
 from ...redaction import REDACTED, redacted_excerpt
 from ..http import Content, Http, HttpAnswer, HttpFailure, HttpRequest, origin_of
 from .document import SpecificationError, as_map, as_text
@@ -49,7 +50,7 @@ class Keys:
         """Those of a connection; `token` is the one that was got with its client id and secret."""
         if connection is None or connection.kind == "anonymous":
             return cls()
-        more: dict[str, Any] = connection.model_extra or {}
+        more: JsonObject = connection.model_extra or {}
         named, user = more.get("keys"), more.get("username")
         by_scheme = {str(name): str(value) for name, value in named.items()} if isinstance(named, dict) else {}
         key = token or connection.api_key or more.get("password")
@@ -180,7 +181,7 @@ def _key(connection: Connection) -> _Key:
     return (*(str(value) for value in given.values()), scopes if isinstance(scopes, str) else " ".join(scopes))
 
 
-def _fields_of(answer: HttpAnswer) -> dict[str, Any]:
+def _fields_of(answer: HttpAnswer) -> JsonObject:
     try:
         said = answer.json()
     except ValueError:

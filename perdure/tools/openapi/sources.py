@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ...agents import Agent
 from ...arguments import Place, deeper_than
 from ...declared_tools import OpenApiTool
 from ...errors import LoadError
-from ...messages import JsonObject
+from ...json_types import JsonObject, JsonView
 from ...prompty.asset_file import read_text
 from ...prompty.references import contained_path
 from ...prompty.shorthands import map_strings
@@ -29,9 +29,7 @@ from .security import RequestCredentials
 ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
-async def offerings_at(
-    url: str, options: Mapping[str, Any], http: Http, credentials: RequestCredentials
-) -> list[Offering]:
+async def offerings_at(url: str, options: JsonView, http: Http, credentials: RequestCredentials) -> list[Offering]:
     """Return what the specification at the URL offers; `credentials` are sent with each request.
 
     Raises SpecificationError and HttpFailure.
@@ -131,9 +129,7 @@ def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
     return as_text(offered, start.agent)
 
 
-def offerings_in_file(
-    path: str, folder: Path, options: Mapping[str, Any], roots: Sequence[Path] = ()
-) -> list[Offering]:
+def offerings_in_file(path: str, folder: Path, options: JsonView, roots: Sequence[Path] = ()) -> list[Offering]:
     """Return what the specification at a path that starts at a folder offers; it lies there, or in one of `roots`.
 
     Raises LoadError and SpecificationError.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
 
 import httpx
 from a2a.client.card_resolver import parse_agent_card
@@ -14,7 +12,7 @@ from a2a.types import AgentCard, AgentInterface, SecurityScheme
 from a2a.utils.constants import TransportProtocol
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from ...messages import JsonObject
+from ...json_types import JsonObject, JsonView
 from ...text import count_of
 from ..kind import ToolOfferError
 from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, fault_of, http_client, refusal_of_url
@@ -68,7 +66,7 @@ async def _first_card(client: httpx.AsyncClient, settings: RemoteSettings) -> Ag
     raise missing
 
 
-def parsed_card(document: Mapping[str, Any]) -> AgentCard:
+def parsed_card(document: JsonView) -> AgentCard:
     """Return a card of this version of A2A, or of an earlier one. Raises ToolOfferError for what is no card."""
     try:
         return parse_agent_card(deepcopy(dict(document)))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...json_types import JsonView
 from ...text import count_of, cut_middle, one_line
 from ..http import Http, HttpAnswer, HttpFailure, HttpRequest
 from ..kind import ToolUnavailable
@@ -21,7 +22,7 @@ Form = Literal["a2a", "kaos", "kaos-tasks"]
 """`kaos` has a list of capabilities; `kaos-tasks` came after it, with a JSON-RPC that is not A2A's."""
 
 
-def form_of(document: Mapping[str, Any]) -> Form:
+def form_of(document: JsonView) -> Form:
     """Return the form of a card."""
     if isinstance(document.get("capabilities"), list):
         return "kaos"
@@ -41,7 +42,7 @@ class Card:
     """A card as it was read."""
 
     form: Form
-    document: Mapping[str, Any]
+    document: JsonView
 
     def description(self, settings: RemoteSettings, description: str | None) -> str:
         """Return what the model is told of the agent: what the file says, else the card; and the agent's skills."""
@@ -83,7 +84,7 @@ async def _first_card(http: Http, settings: RemoteSettings) -> Card:
     raise ValueError(wrong or absent)
 
 
-def _document(answer: HttpAnswer) -> Mapping[str, Any] | None:
+def _document(answer: HttpAnswer) -> JsonView | None:
     try:
         document = answer.json()
     except ValueError:

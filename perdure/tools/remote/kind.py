@@ -7,10 +7,11 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...declared_tools import Tool
-from ...messages import DELEGATED, JsonObject, ToolResult
+from ...json_types import JsonObject
+from ...messages import DELEGATED, ToolResult
 from ...settings.child_agents import TASK
 from ...text import count_of
 from ..http import Http, HttpFailure
@@ -196,7 +197,7 @@ def _part_for_a2a(card: Card, settings: RemoteSettings) -> JsonObject:
 
 
 def _a2a_call(call: KindCall) -> KindCall:
-    arguments: dict[str, Any] = {"message": str(call.arguments[TASK])}
+    arguments: JsonObject = {"message": str(call.arguments[TASK])}
     return replace(call, details=call.details["a2a"], arguments=arguments)
 
 
