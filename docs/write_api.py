@@ -121,7 +121,8 @@ def _plain(annotation: str) -> str:
 def _default(field: griffe.Attribute) -> str:
     if field.value is None or "class-attribute" not in field.labels:
         return ""
-    value = str(field.value)
+    value = str(field.value).replace("unless_none()", "None")
+    value = re.sub(r"^unless_empty\((.*)\)$", r"\1", value)
     if value.startswith("Field("):
         given = re.search(r"default=([^,)]+|\([^)]*\))", value)
         value = given[1] if given else ""

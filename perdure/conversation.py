@@ -8,7 +8,6 @@ the digest; whoever does not, reads them from the run's history.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from json import dumps
@@ -17,7 +16,7 @@ from typing import Annotated, Literal, Protocol
 from pydantic import FailFast, Field, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 
-from .messages import Exchanged, Message, TextPart
+from .messages import Exchanged, Message, TextPart, unless_empty
 
 _RECORDED_FRAME = 64
 """Bytes that a recorded message or part takes besides its content."""
@@ -119,7 +118,7 @@ class Rewrite(Exchanged):
 
     op: Literal["rewrite"] = "rewrite"
     messages: _Messages
-    is_view: bool = Field(default=False, exclude_if=operator.not_)
+    is_view: bool = unless_empty(False)
     """Whether this only tells what several changes have led to: what was said before stays said."""
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.alias_generators import to_camel
 
-from .messages import JsonObject
+from .messages import JsonObject, unless_empty
 from .options import MAX_SECONDS, MIN_SECONDS
 
 PropertyKind = Literal[
@@ -37,7 +36,7 @@ class Property(Node):
     """The type of its value. `thread` is a list of messages; `image`, `file` and `audio` are media."""
     description: str | None = None
     """What the model is told of it."""
-    required: bool = Field(default=False, exclude_if=operator.not_)
+    required: bool = unless_empty(False)
     """Whether a value must be given; one with a `default` never has to be."""
     default: Any = None
     """The value where none is given."""
@@ -45,7 +44,7 @@ class Property(Node):
     """A value that shows what is meant; nothing reads it at run time."""
     enum_values: list[Any] | None = None
     """The only values that it may have."""
-    nullable: bool = Field(default=False, exclude_if=operator.not_)
+    nullable: bool = unless_empty(False)
     """Whether `null` is a value of it."""
     items: Property | None = None
     """Of an `array`: what each item is."""
@@ -233,7 +232,7 @@ class FunctionTool(_Tool):
     """The arguments; without them, the function's signature says them."""
     strict: bool | None = None
     """Whether the provider holds the model's arguments to the schema."""
-    of: str | None = Field(default=None, exclude_if=operator.not_)
+    of: str | None = unless_empty(None)
     """The name that the file declares, of a function that the model is offered by another one; no file has it."""
 
 

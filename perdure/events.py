@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
@@ -11,7 +10,7 @@ from pydantic import BaseModel, Field
 from .conversation import Append, Conversation, Operation, Rewrite, operation_bytes
 from .event_data import EVENT_DATA, EventType, LoggedData, ToolProgressData
 from .json_types import JsonObject
-from .messages import Message
+from .messages import Message, unless_empty
 from .tool_calls import ToolProgress
 
 Data = TypeVar("Data")
@@ -40,7 +39,7 @@ class RunEvent(BaseModel):
     """Seconds since the epoch, by the workflow's clock; 0 for tokens."""
     call_id: str | None = None
     """The tool call that the event is about."""
-    run_id: str | None = Field(default=None, exclude_if=operator.not_)
+    run_id: str | None = unless_empty(None)
     """The called run that the event belongs to, where a run is read together with those that it has called."""
     position: str = ""
     """Where a stream stands after this event, in the middle of a text too: what `after` takes, to go on from there."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, field_validator
 
 from .agents import Agent
-from .messages import JsonObject, Message
+from .messages import JsonObject, Message, unless_none
 from .text import bounded_text, valid_json
 
 GuardrailPoint = Literal["input", "output", "tool"]
@@ -24,7 +24,7 @@ class GuardrailResult(BaseModel):
     """Why it was denied: the reason of the error, or, for a tool call, what the model is told."""
     rewrite: Any = None
     """Replaces what was judged: a list of messages (input), a text (output), arguments (tool). None keeps it."""
-    ask: str | None = Field(default=None, exclude_if=lambda ask: ask is None)
+    ask: str | None = unless_none()
     """For a tool call that is allowed: why a person must approve it. "" for no reason, None for nobody to be asked."""
 
     @field_validator("reason", "ask", mode="before")

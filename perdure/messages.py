@@ -5,12 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import IO, Annotated, Any, Literal, Self
+from typing import IO, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from .json_types import JsonObject as JsonObject
 from .media import described_content, read_content
+
+T = TypeVar("T")
 
 
 class Exchanged(BaseModel):
@@ -21,6 +23,17 @@ class Exchanged(BaseModel):
     """
 
     model_config = ConfigDict(extra="allow")
+
+
+def unless_empty(default: T) -> T:
+    """A field with this default, which is false: it is left out of the JSON while its value is."""
+    field: T = Field(default=default, exclude_if=operator.not_)
+    return field
+
+
+def unless_none() -> Any:
+    """A field that is None by default, and left out of the JSON then."""
+    return Field(default=None, exclude_if=lambda value: value is None)
 
 
 Role = Literal["system", "user", "assistant", "developer", "tool"]
@@ -72,7 +85,7 @@ class AudioPart(_Media):
 
 class FilePart(_Media):
     kind: Literal["file"] = "file"
-    filename: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    filename: str | None = unless_none()
     """What the model is told that the file is called."""
 
 
@@ -177,7 +190,7 @@ class ToolCall(BaseModel):
     name: str
     arguments: str
     """JSON text, exactly as the model wrote it; it may be malformed (§9.8)."""
-    fault: str | None = Field(default=None, exclude_if=lambda fault: fault is None)
+    fault: str | None = unless_none()
     """Why this is not a call that can be made: the model reads that as its result."""
 
     def to_metadata(self) -> JsonObject:
@@ -230,15 +243,15 @@ class ToolResult(BaseModel):
     error_kind: str | None = Field(default=None, alias="errorKind")
     error_message: str | None = Field(default=None, alias="errorMessage")
     duration_ms: float | None = Field(default=None, alias="durationMs")
-    size: int | None = Field(default=None, exclude_if=operator.not_)
+    size: int | None = unless_empty(None)
     """How many bytes of text there were, where `parts` have fewer of them; None where they have all."""
     outcome_unknown: bool = Field(default=False, alias="outcomeUnknown", exclude_if=operator.not_)
     """Whether the call may have taken effect although this is no success: the model is told, and repeats only what is
     idempotent without a person.
     """
-    later: Postponed | None = Field(default=None, exclude_if=operator.not_)
+    later: Postponed | None = unless_empty(None)
     """Set while this is no result yet, because another system finishes the call."""
-    needs: Needed | None = Field(default=None, exclude_if=operator.not_)
+    needs: Needed | None = unless_empty(None)
     """Set while this is no result yet, because the tool waits for a person's answer."""
     ended_at: float | None = Field(default=None, alias="endedAt", exclude_if=operator.not_)
     """When the execution ended, in seconds since the epoch, by the server's clock; only with `RunOptions.stale_after`.
@@ -303,9 +316,9 @@ class Usage(BaseModel):
     """The part of `output_tokens` that was spent on reasoning."""
     cache_write_tokens: int = 0
     """The part of `input_tokens` that was written into the prompt cache, where the provider charges for that."""
-    cache_write_1h_tokens: int = Field(default=0, exclude_if=operator.not_)
+    cache_write_1h_tokens: int = unless_empty(0)
     """The part of `cache_write_tokens` that is kept for an hour, which costs more than five minutes."""
-    lost_tokens: int = Field(default=0, exclude_if=operator.not_)
+    lost_tokens: int = unless_empty(0)
     """The part of `total_tokens` that went to attempts which were lost together with their workers, so that the call
     was made again. An estimate, for the provider never told: of each such attempt the input, and the text that is known
     of it.
@@ -380,14 +393,14 @@ class ModelReply(BaseModel):
     """What the provider's own tools did."""
     faults: list[str] = []
     """Why the answer does not fit the agent's `outputs`; [] when it does, or when there are none."""
-    cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
+    cost_usd: float | None = unless_none()
     """What the call has cost, in US dollars, as the worker's prices say; None where they do not know the model."""
-    thinking: str = Field(default="", exclude_if=operator.not_)
+    thinking: str = unless_empty("")
     """What the model has thought aloud, where the call was streamed (`RunOptions.stream`)."""
-    lost_attempts: int = Field(default=0, exclude_if=operator.not_)
+    lost_attempts: int = unless_empty(0)
     """How many attempts of the call were lost together with their workers, after they had asked the model. `usage` has
     an estimate of what they have used (`Usage.lost_tokens`)."""
-    ended_at: float | None = Field(default=None, exclude_if=operator.not_)
+    ended_at: float | None = unless_empty(None)
     """As `ToolResult.ended_at`."""
 
     @property

@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from .messages import unless_none
 from .webhooks import MAX_WEBHOOKS, Webhook, read_webhooks
 
 DURATION_ERROR = "duration"
@@ -76,7 +77,7 @@ class RunOptions(BaseModel):
     """How long a running tool may go on after the run was cancelled."""
     max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)
     """The most bytes of one answer of the model, counted as they are unpacked; beyond them the call fails."""
-    on_failure: Literal["fail", "hold"] | None = Field(default=None, exclude_if=_is_none)
+    on_failure: Literal["fail", "hold"] | None = unless_none()
     """What to do where waiting may help (a provider's limit, a refused key, a missing tool or server, a budget): fail,
     or hold the run until somebody lets it go on. None leaves it to the worker's owner, and then to fail (§9.10)."""
     stale_after: float | None = Field(default=None, gt=0, le=MAX_SECONDS, exclude_if=_is_none)

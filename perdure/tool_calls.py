@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationErro
 from .agents import Agent, RecordedAgents
 from .declared_tools import ApprovalPolicy, OfferedFunction
 from .json_types import JsonObject
-from .messages import Answered, Exchanged, Message, Part, ToolResult
+from .messages import Answered, Exchanged, Message, Part, ToolResult, unless_empty, unless_none
 from .schema import object_schema
 from .text import one_line, unknown_argument
 
@@ -32,9 +32,9 @@ class ToolRequest(Exchanged):
     """How many calls that reply has, which share what their results may take."""
     context: list[Message] = Field(default_factory=list, exclude_if=operator.not_)
     """The conversation's last messages before that reply, as far as the tool asks for them (`ToolSpec.context`)."""
-    answered: Answered | None = Field(default=None, exclude_if=operator.not_)
+    answered: Answered | None = unless_empty(None)
     """What a person has said since the tool was called before, and had a question (`ToolResult.needs`)."""
-    may_repeat: bool = Field(default=False, exclude_if=operator.not_)
+    may_repeat: bool = unless_empty(False)
     """Whether an equal call of the run has an unknown outcome."""
 
     @property
@@ -74,7 +74,7 @@ class ChildRun(Exchanged):
     """The key of the agent among those that the run has recorded."""
     mode: Literal["single", "agentic"] = "single"
     """One model call without tools, or a loop of its own."""
-    agents: RecordedAgents = Field(default={}, exclude_if=operator.not_)
+    agents: RecordedAgents = unless_empty({})
     """Those that a worker has read because the run was started without them."""
 
 
@@ -105,9 +105,9 @@ class RecordedSignature(Exchanged):
     """For people: `(claim: string, euros?: float)`."""
     digests: dict[str, str] = {}
     """Of each parameter's JSON Schema and default, by name."""
-    takes_anything: bool = Field(default=False, exclude_if=operator.not_)
+    takes_anything: bool = unless_empty(False)
     """Whether it took any arguments."""
-    defaults: dict[str, str] = Field(default={}, exclude_if=operator.not_)
+    defaults: dict[str, str] = unless_empty({})
     """A digest of the default of each parameter that has one, by name."""
 
 
@@ -119,9 +119,9 @@ class ToolSpec(Exchanged):
     """Seconds for one execution; None means `RunOptions.tool_timeout`."""
     idempotent: bool = True
     """Whether an execution that was lost together with its worker may be repeated."""
-    safe_to_repeat: bool = Field(default=False, exclude_if=operator.not_)
+    safe_to_repeat: bool = unless_empty(False)
     """Whether somebody has said that an equal call does no harm."""
-    reconcile: bool = Field(default=False, exclude_if=operator.not_)
+    reconcile: bool = unless_empty(False)
     """Whether a function of the tool's own finds out what became of a call of unknown outcome."""
     parallel_safe: bool = True
     """Whether it may run at the same time as the other calls of one reply."""
@@ -133,27 +133,27 @@ class ToolSpec(Exchanged):
     """How often an execution that has failed is repeated."""
     local: bool = False
     """Whether it is executed as a local activity."""
-    isolated: bool = Field(default=False, exclude_if=operator.not_)
+    isolated: bool = unless_empty(False)
     """Whether its function is called in a process of its own."""
     max_result: int | None = None
     """Bytes of text that the model is shown of one result; None for the usual limit."""
     approval_timeout: float | None = None
     """Seconds until a call or question that nobody has decided about is denied; None for never."""
-    deciders: ApprovalPolicy | None = Field(default=None, exclude_if=lambda policy: policy is None)
+    deciders: ApprovalPolicy | None = unless_none()
     """Who may decide about a call, where a person is asked; None for anybody."""
     activity: str | None = None
     """The type of the activity that executes it; None for the one of all tools."""
     execution: Execution | None = None
     """How a call is executed, if not by an activity of perdure's worker."""
-    context: int = Field(default=0, exclude_if=operator.not_)
+    context: int = unless_empty(0)
     """How many of the conversation's last messages go along with a call."""
-    built_in: str | None = Field(default=None, exclude_if=operator.not_)
+    built_in: str | None = unless_empty(None)
     """Which of perdure's own tools it is (`kind: builtin`)."""
-    max_parallel: int | None = Field(default=None, exclude_if=operator.not_)
+    max_parallel: int | None = unless_empty(None)
     """How many calls of it each worker executes at a time; None for as many as it has slots."""
-    queue: str | None = Field(default=None, exclude_if=operator.not_)
+    queue: str | None = unless_empty(None)
     """The task queue that workers with such a limit poll for its calls; None for the run's own."""
-    signature: RecordedSignature | None = Field(default=None, exclude_if=operator.not_)
+    signature: RecordedSignature | None = unless_empty(None)
     """What its function takes, if it has one: a worker whose function takes something else lacks the tool."""
     description: str | None = None
     """What it does, as the model is told; for tools about which a person may be asked."""
@@ -217,9 +217,9 @@ class Decider(Exchanged):
 class Vote(Decider):
     """An approval or an answer of one of several who have to agree."""
 
-    arguments: JsonObject | None = Field(default=None, exclude_if=lambda arguments: arguments is None)
+    arguments: JsonObject | None = unless_none()
     """As `Approval.arguments`."""
-    answer: str | None = Field(default=None, exclude_if=lambda answer: answer is None)
+    answer: str | None = unless_none()
     """As `Approval.answer`."""
 
 
@@ -259,7 +259,7 @@ class PendingApproval(Exchanged):
     model_config = ConfigDict(populate_by_name=True)
 
     call_id: str
-    run_id: str | None = Field(default=None, exclude_if=operator.not_)
+    run_id: str | None = unless_empty(None)
     """The called run in which it waits, and takes the decision; None for the run that was asked."""
     kind: Literal["approval", "question"] = "approval"
     name: str
@@ -284,11 +284,11 @@ class PendingApproval(Exchanged):
     allow_other: bool = True
     """Whether a question takes another answer than the choices."""
     iteration: int
-    deciders: ApprovalPolicy | None = Field(default=None, exclude_if=lambda policy: policy is None)
+    deciders: ApprovalPolicy | None = unless_none()
     """Who may decide; None for anybody."""
-    votes: list[Vote] = Field(default=[], exclude_if=operator.not_)
+    votes: list[Vote] = unless_empty([])
     """Those who have approved already, where several have to."""
-    escalated: float | None = Field(default=None, exclude_if=lambda at: at is None)
+    escalated: float | None = unless_none()
     """When the role `deciders.to` was asked, in seconds since the epoch."""
 
     @property

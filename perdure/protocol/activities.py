@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Literal
 
-from pydantic import Field
 from temporalio.api.enums.v1 import TaskQueueKind
 from temporalio.api.taskqueue.v1 import TaskQueue
 
@@ -13,7 +11,7 @@ from ..agents import Agent, Model, RecordedModel
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
 from ..later import Completion
-from ..messages import Exchanged, JsonObject, Message, ToolResult, Usage
+from ..messages import Exchanged, JsonObject, Message, ToolResult, Usage, unless_empty
 from ..tool_calls import ToolRequest
 from .brakes import PAUSED
 from .outcome import HeldUp
@@ -109,14 +107,14 @@ class Freshness(Exchanged):
     seconds: float
     ready_at: float | None = None
     """Since when the run could have begun the call, in seconds since the epoch; None where that is not known."""
-    may_queue: bool = Field(default=False, exclude_if=operator.not_)
+    may_queue: bool = unless_empty(False)
     """Whether it waits for a slot of a worker, however long that takes."""
 
 
 class CallInput(Exchanged):
     """Base of the input of every call that the run makes: of the model, a tool, a guardrail, a compactor."""
 
-    fresh: Freshness | None = Field(default=None, exclude_if=operator.not_)
+    fresh: Freshness | None = unless_empty(None)
     """Only of a run with `RunOptions.stale_after`."""
 
 
@@ -167,20 +165,20 @@ class ModelInput(ConversationInput, CallInput):
 
     iteration: int
     with_tools: bool = True
-    earlier: int = Field(default=0, exclude_if=operator.not_)
+    earlier: int = unless_empty(0)
     """How often the model was called before this in the same iteration."""
-    prompted: Literal["", "act", "answer"] = Field(default="", exclude_if=operator.not_)
+    prompted: Literal["", "act", "answer"] = unless_empty("")
     """Set where the model is told of its tools in the prompt: it may act now, or has to give its final answer."""
-    step: int = Field(default=0, exclude_if=operator.not_)
+    step: int = unless_empty(0)
     """There: which of the `max_iterations` steps in which it may act this is, from 1."""
-    fallback: int = Field(default=0, exclude_if=operator.not_)
+    fallback: int = unless_empty(0)
     """Which model of the agent's `fallback` is called, from 1; 0 for its own."""
-    before: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
+    before: CallSoFar | None = unless_empty(None)
     """What earlier activities of this call have left."""
-    mock: int = Field(default=0, exclude_if=operator.not_)
+    mock: int = unless_empty(0)
     """Which of the run's recorded answers (`Inventory.mock_responses`) stands for the model's, from 1; 0 for none."""
-    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
-    model: RecordedModel | None = Field(default=None, exclude_if=operator.not_)
+    offer: Offer | None = unless_empty(None)
+    model: RecordedModel | None = unless_empty(None)
     """The model that this link calls in place of the agent's own, since somebody has let the run go on with it."""
 
     def model_of(self, agent: Agent) -> Model:
@@ -200,7 +198,7 @@ class CompactInput(ConversationInput, CallInput):
 
     head: int
     drop: int
-    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
+    offer: Offer | None = unless_empty(None)
 
 
 class JudgeInput(CallInput):
@@ -211,7 +209,7 @@ class JudgeInput(CallInput):
     conversation: ConversationRef | None = None
     message: Message | None = None
     request: ToolRequest | None = None
-    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
+    offer: Offer | None = unless_empty(None)
 
 
 class ToolInput(CallInput):
@@ -220,11 +218,11 @@ class ToolInput(CallInput):
     request: ToolRequest
     timeout: float
     """In seconds."""
-    earlier: int = Field(default=0, exclude_if=operator.not_)
+    earlier: int = unless_empty(0)
     """How often it was executed before this, and has failed (`ToolSpec.retries`)."""
-    retries_left: int = Field(default=0, exclude_if=operator.not_)
+    retries_left: int = unless_empty(0)
     """How often it is executed again, should it fail."""
-    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
+    offer: Offer | None = unless_empty(None)
 
 
 class ReconcileInput(CallInput):
@@ -234,7 +232,7 @@ class ReconcileInput(CallInput):
     idempotency_key: str
     timeout: float
     """In seconds."""
-    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
+    offer: Offer | None = unless_empty(None)
 
 
 class FinishInput(Exchanged):
@@ -247,9 +245,9 @@ class FinishInput(Exchanged):
 class PieceInput(Exchanged):
     """The messages from index `start` to before `end` of a conversation that another link's history holds."""
 
-    workflow_id: str = Field(default="", exclude_if=operator.not_)
+    workflow_id: str = unless_empty("")
     """"" for the run that asks."""
-    of_session: bool = Field(default=False, exclude_if=operator.not_)
+    of_session: bool = unless_empty(False)
     """Whether that is a session."""
     run_id: str
     reference: ConversationRef
@@ -279,8 +277,8 @@ class StreamedText(Exchanged):
     attempt: int
     text: str = ""
     thinking: str = ""
-    so_far: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
-    held_up: HeldUp | None = Field(default=None, exclude_if=operator.not_)
+    so_far: CallSoFar | None = unless_empty(None)
+    held_up: HeldUp | None = unless_empty(None)
     """Set while the call waits, with those of other runs, for a provider that refuses all."""
 
     @property
@@ -299,11 +297,11 @@ class ModelFailure(Exchanged):
     retry_after: float | None = None
     address: str | None = None
     model: str | None = None
-    limit: int | None = Field(default=None, exclude_if=operator.not_)
-    asked: int | None = Field(default=None, exclude_if=operator.not_)
-    usage: Usage | None = Field(default=None, exclude_if=operator.not_)
-    cost_usd: float | None = Field(default=None, exclude_if=operator.not_)
-    so_far: CallSoFar | None = Field(default=None, exclude_if=operator.not_)
+    limit: int | None = unless_empty(None)
+    asked: int | None = unless_empty(None)
+    usage: Usage | None = unless_empty(None)
+    cost_usd: float | None = unless_empty(None)
+    so_far: CallSoFar | None = unless_empty(None)
 
 
 WORKER_LOST = "worker_lost"

@@ -6,13 +6,10 @@ request, which also begins the record, and a worker that waits for the next even
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import Field
-
-from ..messages import Exchanged
+from ..messages import Exchanged, unless_empty
 from ..text import count_of
 
 RECORD = "perdure-brakes"
@@ -44,10 +41,10 @@ class RunFacts(Exchanged):
 class Scope(Exchanged):
     """Which runs a brake is on: those to which everything applies that is set; with nothing set, all."""
 
-    agent: str | None = Field(default=None, exclude_if=operator.not_)
-    tenant: str | None = Field(default=None, exclude_if=operator.not_)
-    task_queue: str | None = Field(default=None, exclude_if=operator.not_)
-    runs: list[str] = Field(default=[], exclude_if=operator.not_)
+    agent: str | None = unless_empty(None)
+    tenant: str | None = unless_empty(None)
+    task_queue: str | None = unless_empty(None)
+    runs: list[str] = unless_empty([])
     """By their ids; the runs that they call, and the turns of a session of that id, are meant too."""
 
     def covers(self, run: RunFacts) -> bool:
@@ -76,12 +73,12 @@ class Brake(Exchanged):
 
     id: str
     scope: Scope
-    by: str | None = Field(default=None, exclude_if=operator.not_)
+    by: str | None = unless_empty(None)
     """Who has paused them, as far as they said."""
-    reason: str = Field(default="", exclude_if=operator.not_)
+    reason: str = unless_empty("")
     since: float = 0.0
     """Seconds since the epoch, by the server's clock; readers find this out."""
-    released: list[str] = Field(default=[], exclude_if=operator.not_)
+    released: list[str] = unless_empty([])
     """The runs of the scope that may go on all the same; readers find this out."""
 
     def is_on(self, run: RunFacts) -> bool:
@@ -98,9 +95,9 @@ class Release(Exchanged):
 
     brakes: list[str]
     """By their ids."""
-    runs: list[str] = Field(default=[], exclude_if=operator.not_)
+    runs: list[str] = unless_empty([])
     """Only these may go on; [] for all of the brakes' scopes."""
-    by: str | None = Field(default=None, exclude_if=operator.not_)
+    by: str | None = unless_empty(None)
 
 
 class Brakes:

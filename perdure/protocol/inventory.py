@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Literal
 
-from pydantic import Field, field_serializer
+from pydantic import field_serializer
 
 from ..declared_tools import Tool
 from ..json_types import JsonObject
-from ..messages import Exchanged
+from ..messages import Exchanged, unless_empty, unless_none
 from ..tool_calls import RecordedSignature, ToolSpec
 from ..webhooks import Webhook
 
@@ -43,30 +42,30 @@ class Inventory(Exchanged):
     tools: list[ToolSpec] = []
     hooks: dict[str, Literal["plain", "async"]] = {}
     """Those of `input`, `output`, `tool` and `compactor` that are registered, and whether they are async."""
-    offered: list[Tool] = Field(default=[], exclude_if=operator.not_)
+    offered: list[Tool] = unless_empty([])
     """The declarations that leave something to their functions, with what those say: what the model is offered."""
-    lacking: Lacking | None = Field(default=None, exclude_if=operator.not_)
+    lacking: Lacking | None = unless_empty(None)
     """Set if the worker that was asked can't take the run; another one's answer follows."""
-    on_failure: Literal["fail", "hold"] | None = Field(default=None, exclude_if=lambda word: word is None)
+    on_failure: Literal["fail", "hold"] | None = unless_none()
     """What becomes of a run whose options do not say so, by the word of the worker's owner."""
-    webhooks: list[Webhook] = Field(default=[], exclude_if=operator.not_)
+    webhooks: list[Webhook] = unless_empty([])
     """Those of the worker's owner, beside the run's own."""
-    paced: dict[str, str] = Field(default={}, exclude_if=operator.not_)
+    paced: dict[str, str] = unless_empty({})
     """The calls that take a permit first (`PacedCall`), with the task queue that gives it out."""
-    unasked: list[str] = Field(default=[], exclude_if=operator.not_)
+    unasked: list[str] = unless_empty([])
     """The tools whose offer is not known yet, because others have to be asked, and `credentials` where the worker's
     owner has to be; another answer follows."""
 
-    unavailable: list[UnavailableTool] = Field(default=[], exclude_if=operator.not_)
+    unavailable: list[UnavailableTool] = unless_empty([])
     """The tools that the run does without."""
-    mock_responses: list[str] | None = Field(default=None, exclude_if=lambda mocks: mocks is None)
+    mock_responses: list[str] | None = unless_none()
     """The answers that stand for the model's, in order; None where the model is asked."""
-    notes: list[str] = Field(default=[], exclude_if=operator.not_)
+    notes: list[str] = unless_empty([])
     """What people should know of how tools are run, each as a `status` event."""
 
-    lock_changes: list[str] = Field(default=[], exclude_if=operator.not_)
+    lock_changes: list[str] = unless_empty([])
     """What tools offer otherwise than the lock beside the agent's file says, a line each."""
-    asks_about_changes: bool = Field(default=False, exclude_if=operator.not_)
+    asks_about_changes: bool = unless_empty(False)
     """Whether a person may let the run go on with that."""
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Generic, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,7 +10,7 @@ from typing_extensions import TypeVar
 from ..conversation import ConversationRef
 from ..event_data import HoldReason
 from ..later import AwaitedCall
-from ..messages import CutShort, Exchanged, Message, Usage
+from ..messages import CutShort, Exchanged, Message, Usage, unless_empty
 from ..tool_calls import PendingApproval
 from ..webhooks import PushTarget
 from .inventory import Missing
@@ -24,7 +23,7 @@ class RunOutput(Exchanged):
     iterations: int = 0
     usage: Usage = Usage()
     is_incomplete: bool = False
-    cut_short: CutShort | None = Field(default=None, exclude_if=operator.not_)
+    cut_short: CutShort | None = unless_empty(None)
     messages: list[Message] | None = None
     """The conversation, if it is small; None otherwise."""
     tail: ConversationRef | None = None
@@ -33,21 +32,21 @@ class RunOutput(Exchanged):
     """The last one."""
     last_seq: int = 0
     """The `seq` of the last event; 0 in results that were recorded before there was this field."""
-    tool_calls: int = Field(default=0, exclude_if=operator.not_)
+    tool_calls: int = unless_empty(0)
     """Tool executions that were started; only told to a run that has called this one."""
     cost_usd: float | None = None
     """What the run has cost, in US dollars, with the runs that it has called; None when nothing is known of it."""
-    unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
+    unpriced_calls: int = unless_empty(0)
     """How many model calls are not in `cost_usd`, because their price is not known."""
-    unread_steering: int = Field(default=0, exclude_if=operator.not_)
+    unread_steering: int = unless_empty(0)
     """How many of the last messages are steering messages that came too late for a model call."""
-    unchecked: int = Field(default=0, exclude_if=operator.not_)
+    unchecked: int = unless_empty(0)
     """How many of the last messages the input guardrail has not let through; only of a turn of a session."""
-    handed_over: ConversationRef | None = Field(default=None, exclude_if=operator.not_)
+    handed_over: ConversationRef | None = unless_empty(None)
     """What a turn of a session has added to its conversation; None where signals to the session (`HandedOver`) tell."""
-    slept_seconds: float = Field(default=0.0, exclude_if=operator.not_)
+    slept_seconds: float = unless_empty(0.0)
     """How long no worker took the run up: see `RunStatus`."""
-    raw: bool = Field(default=False, exclude_if=operator.not_)
+    raw: bool = unless_empty(False)
     """Whether `output` is the provider's own response, which is read as no type (`RunOptions.raw`)."""
 
 
@@ -58,22 +57,22 @@ class RunFailure(Exchanged):
     reason: str | None = None
     text: str | None = None
     """The beginning of the answer, of a run that failed for the sake of it (`OutputError`)."""
-    option: str | None = Field(default=None, exclude_if=operator.not_)
+    option: str | None = unless_empty(None)
     """The field of `RunOptions` whose limit was reached (`LimitExceededError`)."""
     iterations: int = 0
     tail: ConversationRef | None = None
     usage: Usage = Usage()
     iteration: int = 0
     last_seq: int = 0
-    tool_calls: int = Field(default=0, exclude_if=operator.not_)
+    tool_calls: int = unless_empty(0)
     cost_usd: float | None = None
-    unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
-    unread_steering: int = Field(default=0, exclude_if=operator.not_)
-    unchecked: int = Field(default=0, exclude_if=operator.not_)
-    handed_over: ConversationRef | None = Field(default=None, exclude_if=operator.not_)
-    refused: int = Field(default=0, exclude_if=operator.not_)
+    unpriced_calls: int = unless_empty(0)
+    unread_steering: int = unless_empty(0)
+    unchecked: int = unless_empty(0)
+    handed_over: ConversationRef | None = unless_empty(None)
+    refused: int = unless_empty(0)
     """How many messages of a turn the input guardrail has refused: the session goes on without them."""
-    slept_seconds: float = Field(default=0.0, exclude_if=operator.not_)
+    slept_seconds: float = unless_empty(0.0)
 
 
 class ForkOf(Exchanged):
@@ -106,11 +105,11 @@ class Held(Exchanged):
     """Of the error with which the run would have failed."""
     why: str
     """The text of that error."""
-    option: str | None = Field(default=None, exclude_if=operator.not_)
+    option: str | None = unless_empty(None)
     """The field of `RunOptions` whose limit is reached."""
     since: float
     """Seconds since the epoch."""
-    run_id: str | None = Field(default=None, exclude_if=operator.not_)
+    run_id: str | None = unless_empty(None)
     """The called run that is held; None for the run itself. Readers find this out."""
 
 
@@ -124,7 +123,7 @@ class RunStatus(Exchanged):
     usage: Usage = Usage()
     cost_usd: float | None = None
     """What the run has cost so far, in US dollars; None when nothing is known of it."""
-    unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
+    unpriced_calls: int = unless_empty(0)
     """How many model calls are not in it, because their price is not known."""
     pending_approvals: list[PendingApproval] = []
     last_seq: int = 0
@@ -133,25 +132,25 @@ class RunStatus(Exchanged):
     """How many steering messages the run has not read yet."""
     queue_without_worker: str | None = None
     """The run's task queue, when the run waits for a worker and no worker takes it up; readers find this out."""
-    workers_are_busy: bool = Field(default=False, exclude_if=operator.not_)
+    workers_are_busy: bool = unless_empty(False)
     """Whether workers poll the queue of `queue_without_worker` all the same, and have not come to this run yet."""
-    pinned_to: str | None = Field(default=None, exclude_if=operator.not_)
+    pinned_to: str | None = unless_empty(None)
     """The version (`DEPLOYMENT:BUILD`) whose workers alone execute the run, where none of them does."""
-    children: list[str] = Field(default=[], exclude_if=operator.not_)
+    children: list[str] = unless_empty([])
     """The ids of the runs that it has called and waits for."""
     missing: Missing | None = None
     """Set while the run is offered to other workers, because one of them lacks something."""
-    waits_for_rate: str | None = Field(default=None, exclude_if=operator.not_)
+    waits_for_rate: str | None = unless_empty(None)
     """Set while the next model call waits for a permit: the provider or model whose rate is limited."""
-    held_up: HeldUp | None = Field(default=None, exclude_if=operator.not_)
+    held_up: HeldUp | None = unless_empty(None)
     """Set while a model call waits to be made again."""
-    held: list[Held] = Field(default=[], exclude_if=operator.not_)
+    held: list[Held] = unless_empty([])
     """Why the run is held, or runs that it has called; several of its tool calls may be, at the same time."""
-    awaited: list[AwaitedCall] = Field(default=[], exclude_if=operator.not_)
+    awaited: list[AwaitedCall] = unless_empty([])
     """The tool calls that other systems are to finish."""
-    push: list[PushTarget] = Field(default=[], exclude_if=operator.not_)
+    push: list[PushTarget] = unless_empty([])
     """Whom A2A clients want to be told."""
-    slept_seconds: float = Field(default=0.0, exclude_if=operator.not_)
+    slept_seconds: float = unless_empty(0.0)
     """How long no worker took the run up, each time for more than `RunOptions.stale_after`."""
 
 

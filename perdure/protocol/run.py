@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ from ..agents import Model, RecordedAgent, RecordedAgents
 from ..conversation import Conversation, ConversationRef
 from ..later import CompletedCall
 from ..loop.state import LoopState
-from ..messages import Exchanged, JsonObject, Message
+from ..messages import Exchanged, JsonObject, Message, unless_empty, unless_none
 from ..options import RunOptions
 from ..text import valid_text
 from ..tool_calls import Approval
@@ -25,11 +24,11 @@ class SteeringMessage(Exchanged):
     """A message to a running agent (§13.5). It may be sent as a plain string, by any Temporal client."""
 
     text: str
-    further: list[str] = Field(default=[], exclude_if=operator.not_)
+    further: list[str] = unless_empty([])
     """Messages that were sent together with it, and are read together with it."""
     by: str | None = None
     """Who sends it; for readers of the history."""
-    requested_by: Requesters | None = Field(default=None, exclude_if=lambda it: it is None)
+    requested_by: Requesters | None = unless_none()
     """The same, as a gateway vouches for it."""
 
     @property
@@ -51,7 +50,7 @@ class CallApproval(Approval):
     """`PendingApproval.digest` of what the person has seen; None for whatever waits under that id."""
     id: str = ""
     """Identifies the decision, so that one that is sent twice counts once; "" for none."""
-    vouch: Vouch | None = Field(default=None, exclude_if=lambda vouch: vouch is None)
+    vouch: Vouch | None = unless_none()
     """Who decides, as a gateway vouches for it; without it, `by` is a claim."""
 
     def subject(self, run: str) -> list[Any]:
@@ -84,7 +83,7 @@ class GoOn(Exchanged):
 
     options: JsonObject = {}
     """The fields of `RunOptions` that change (`CHANGED_BY_GO_ON`)."""
-    model: OtherModel | None = Field(default=None, exclude_if=operator.not_)
+    model: OtherModel | None = unless_empty(None)
     """The model to call from now on; None for the same."""
     by: str | None = None
     """Who lets it go on."""
@@ -104,16 +103,16 @@ class DecidedCall(Exchanged):
     """Of the decision (`CallApproval.id`)."""
     approved: bool
     by: str | None = None
-    is_vouched: bool = Field(default=False, exclude_if=operator.not_)
+    is_vouched: bool = unless_empty(False)
     """Whether a gateway vouches for `by`."""
-    word: Literal["", "answered", "expired"] = Field(default="", exclude_if=operator.not_)
+    word: Literal["", "answered", "expired"] = unless_empty("")
     """How it was decided, if not by an approval or a denial."""
 
 
 class CarriedConversation(Exchanged):
     """Where a link finds its conversation, which was too large for its input: in the history of the link before it."""
 
-    workflow_id: str = Field(default="", exclude_if=operator.not_)
+    workflow_id: str = unless_empty("")
     """The run whose link that is; "" for the run itself."""
     run_id: str
     """The link whose history holds the conversation."""
@@ -121,9 +120,9 @@ class CarriedConversation(Exchanged):
     """Without operations, which that history holds."""
     ends: list[int]
     """Where each piece ends, as an index into the messages; [] when `messages` holds them."""
-    messages: list[Message] = Field(default=[], exclude_if=operator.not_)
+    messages: list[Message] = unless_empty([])
     """The conversation itself, where it is small and `ends` is empty: then nothing is loaded."""
-    of_session: bool = Field(default=False, exclude_if=operator.not_)
+    of_session: bool = unless_empty(False)
     """Whether `workflow_id` is a session, not a run."""
 
 
@@ -151,9 +150,9 @@ class Carried(Exchanged):
     """Messages that the run has not read yet."""
     decided: list[DecidedCall] = []
     """What persons have decided of late, so that a repetition is known for one."""
-    completed: list[CompletedCall] = Field(default=[], exclude_if=operator.not_)
+    completed: list[CompletedCall] = unless_empty([])
     """The calls that other systems have finished of late, likewise."""
-    push: list[PushTarget] = Field(default=[], exclude_if=operator.not_)
+    push: list[PushTarget] = unless_empty([])
     """Whom A2A clients want to be told."""
     conversation: CarriedConversation | None = None
     """Set if `RunInput.messages` does not hold the conversation."""
@@ -161,7 +160,7 @@ class Carried(Exchanged):
     first_run_id: str = ""
     links: int = 1
     """How many links the run had before this one."""
-    is_upgrade: bool = Field(default=False, exclude_if=operator.not_)
+    is_upgrade: bool = unless_empty(False)
     """Whether the run has come from another version of its workers: it asks anew what they have."""
 
 
@@ -192,7 +191,7 @@ class Lineage(Exchanged):
     """The tool call there."""
     depth: int = 1
     """How many runs are above it."""
-    trace: str = Field(default="", exclude_if=operator.not_)
+    trace: str = unless_empty("")
     """The trace that the run belongs to, and the call's span in it, as a W3C `traceparent`."""
 
 
@@ -203,9 +202,9 @@ class TurnOf(Exchanged):
     """The id of the session."""
     turn: int
     """From 1."""
-    unread: int = Field(default=0, exclude_if=operator.not_)
+    unread: int = unless_empty(0)
     """How many of the last messages before those of the turn no model call was sent."""
-    unchecked: int = Field(default=0, exclude_if=operator.not_)
+    unchecked: int = unless_empty(0)
     """How many of them no input guardrail has let through, though there may have been one."""
 
 
@@ -218,7 +217,7 @@ class RunInput(Exchanged):
     """The conversation that the link starts with; empty if it is loaded (`Carried.conversation`)."""
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
-    deps: Any = Field(default=None, exclude_if=lambda deps: deps is None)
+    deps: Any = unless_none()
     """What the run gives its functions (`ToolContext.deps`), as JSON."""
     options: RecordedOptions = RecordedOptions()
     loop_version: int = 1
@@ -227,17 +226,17 @@ class RunInput(Exchanged):
     search_attributes: list[str] = []
     """Those of perdure's own that the start has set, so that they are known to be registered: the run keeps them true.
     To change another one would stop the run for ever."""
-    agents: RecordedAgents = Field(default={}, exclude_if=operator.not_)
+    agents: RecordedAgents = unless_empty({})
     """The agents of other files that this one can reach, by path; they have no secrets either."""
-    lineage: Lineage | None = Field(default=None, exclude_if=operator.not_)
+    lineage: Lineage | None = unless_empty(None)
     """Set if another run has called this one as a tool."""
-    traceparent: str = Field(default="", exclude_if=operator.not_)
+    traceparent: str = unless_empty("")
     """The span in which the caller has started the run (W3C Trace Context), if there was one: the trace links to it."""
-    beginning: CarriedConversation | None = Field(default=None, exclude_if=operator.not_)
+    beginning: CarriedConversation | None = unless_empty(None)
     """Where the conversation is found that comes before `messages`: that of a fork, or of a session."""
-    session: TurnOf | None = Field(default=None, exclude_if=operator.not_)
+    session: TurnOf | None = unless_empty(None)
     """Set if the run is a turn of a session."""
-    requested_by: Requesters | None = Field(default=None, exclude_if=lambda it: it is None)
+    requested_by: Requesters | None = unless_none()
     """Who has asked for the run, as a gateway vouches for it, the run or session that has started it, or the link
     before."""
     carried: Carried | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ from pydantic import Field
 
 from ..agents import RecordedAgent, RecordedAgents
 from ..conversation import ConversationRef
-from ..messages import Exchanged, JsonObject, Message, Usage
+from ..messages import Exchanged, JsonObject, Message, Usage, unless_empty, unless_none
 from ..tool_calls import PendingApproval
 from ..vouching import Requesters, content_of
 from .outcome import Held, RunFailure, RunOutput
@@ -24,13 +23,13 @@ class SessionSetup(Exchanged):
 
     agent: RecordedAgent
     """Without secrets: those are references (`${env:NAME}`)."""
-    agents: RecordedAgents = Field(default={}, exclude_if=operator.not_)
+    agents: RecordedAgents = unless_empty({})
     """The agents of other files that this one can reach, by path."""
     messages: list[Message] = []
     """The conversation before anybody has said anything: the agent's instructions."""
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
-    deps: Any = Field(default=None, exclude_if=lambda deps: deps is None)
+    deps: Any = unless_none()
     """As in `RunInput`, for each run."""
     options: RecordedOptions = RecordedOptions()
 
@@ -54,12 +53,12 @@ class SessionMessage(Exchanged):
     """`task-delegation` for the task of another agent (KAOS); the model reads it as a user's message."""
     setup_digest: str = ""
     """Of the sender's `SessionSetup`; "" for whatever the session has."""
-    setup: SessionSetup | None = Field(default=None, exclude_if=operator.not_)
+    setup: SessionSetup | None = unless_empty(None)
     """Sent when the session has another one: runs from now on are started with it."""
-    traceparent: str = Field(default="", exclude_if=operator.not_)
+    traceparent: str = unless_empty("")
     """The span in which it was sent (W3C Trace Context), if there was one: the trace of a run that begins links to it.
     """
-    requested_by: Requesters | None = Field(default=None, exclude_if=lambda it: it is None)
+    requested_by: Requesters | None = unless_none()
     """Who sends it, as a gateway vouches for it."""
 
     @property
@@ -82,10 +81,10 @@ class Taken(Exchanged):
     first_run_id: str = ""
     """Temporal's id of that run's first link; "" while the run has not begun."""
     turn: int
-    place: int = Field(default=0, exclude_if=operator.not_)
+    place: int = unless_empty(0)
     """Of a queued message: how many turns after the one then running this message gets its own; more where another
     workflow has the id `run_id`."""
-    text_digest: str = Field(default="", exclude_if=operator.not_)
+    text_digest: str = unless_empty("")
     """Of the message's text, so that another text under the same id is noticed."""
 
 
@@ -105,9 +104,9 @@ class HandedOver(Exchanged):
     """The first one starts where the session's own conversation stood when the turn began."""
     is_last: bool = False
     """Whether this is the last part; without that, the parts before it do not count."""
-    unread_steering: int = Field(default=0, exclude_if=operator.not_)
+    unread_steering: int = unless_empty(0)
     """As in `RunOutput`; only in the last part."""
-    unchecked: int = Field(default=0, exclude_if=operator.not_)
+    unchecked: int = unless_empty(0)
     """As in `RunOutput`; only in the last part."""
 
 
@@ -116,9 +115,9 @@ class SessionUse(Exchanged):
 
     usage: Usage = Field(default=Usage(), exclude_if=lambda usage: usage == Usage())
     """With the runs that they have called."""
-    cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
+    cost_usd: float | None = unless_none()
     """As in `RunResult`."""
-    unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
+    unpriced_calls: int = unless_empty(0)
 
     def with_turn(self, end: RunOutput | RunFailure) -> SessionUse:
         """Return the sum with a further turn, by its result or the details of its failure."""
@@ -137,11 +136,11 @@ class SessionStatus(SessionUse):
     """`new` before the first message. Readers find out that the run under way waits or is held: the session itself
     answers `running`.
     """
-    reason: str = Field(default="", exclude_if=operator.not_)
+    reason: str = unless_empty("")
     """Why it stands so. Of `waiting`: `message` between two turns, else `approval` or `question`. Of `held`: the first
     reason of `held`. Of `ended`: `closed`, `cancelled`, `terminated`, `timed_out` or `failed`.
     """
-    is_closing: bool = Field(default=False, exclude_if=operator.not_)
+    is_closing: bool = unless_empty(False)
     """Whether it takes no more messages, and ends after what it has taken."""
     turn: int = 0
     """The number of the last turn that has begun; 0 before the first."""
@@ -151,9 +150,9 @@ class SessionStatus(SessionUse):
     queued: int = 0
     """How many messages wait for a turn of their own."""
     setup_digest: str = ""
-    pending_approvals: list[PendingApproval] = Field(default=[], exclude_if=operator.not_)
+    pending_approvals: list[PendingApproval] = unless_empty([])
     """What waits for a person in the run under way, and in those that it has called; readers find this out."""
-    held: list[Held] = Field(default=[], exclude_if=operator.not_)
+    held: list[Held] = unless_empty([])
     """Why the run under way, or runs that it has called, are held, each with its `run_id`; readers find this out."""
 
 
@@ -163,7 +162,7 @@ class QueuedMessage(Exchanged):
     text: str
     id: str
     role: Literal["user", "task-delegation"] = "user"
-    traceparent: str = Field(default="", exclude_if=operator.not_)
+    traceparent: str = unless_empty("")
 
 
 class CarriedSession(SessionUse):
@@ -173,12 +172,12 @@ class CarriedSession(SessionUse):
     """The last one that has begun."""
     conversation: CarriedConversation
     """As the model would see it next."""
-    unchecked: int = Field(default=0, exclude_if=operator.not_)
+    unchecked: int = unless_empty(0)
     """How many of its last messages no input guardrail has let through."""
     taken: dict[str, Taken] = {}
     """The messages that were taken of late, by id, so that a repetition is known for one."""
     queued: list[QueuedMessage] = []
-    requested_by: Requesters | None = Field(default=None, exclude_if=lambda it: it is None)
+    requested_by: Requesters | None = unless_none()
     """Everybody who has sent a message, signed by the link before; None where somebody is unknown."""
     first_run_id: str = ""
     links: int = 1

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from ...conversation import Append, Operation, Rewrite, Trim
 from ...events import RunEvent
@@ -18,7 +17,7 @@ from ...history.chain import Chain, closing_tail
 from ...history.events import decode, seconds, time_of
 from ...history.link import RecordedLink
 from ...json_types import JsonObject
-from ...messages import Message, Usage
+from ...messages import Message, Usage, unless_empty
 from ...protocol.outcome import RunOutput
 from ...tool_results import STORED
 from ...tools.results import to_result
@@ -113,15 +112,15 @@ class ToolSurvey(BaseModel):
     """Of its execution; None where the history does not say."""
     attempts: int = 0
     """How often it was begun: lost workers and retries count."""
-    never_executed: bool = Field(default=False, exclude_if=operator.not_)
+    never_executed: bool = unless_empty(False)
     """Whether no worker has begun with it, because none had it."""
-    outcome_unknown: bool = Field(default=False, exclude_if=operator.not_)
+    outcome_unknown: bool = unless_empty(False)
     """Whether the call may have taken effect although it has failed."""
-    waited: float = Field(default=0.0, exclude_if=operator.not_)
+    waited: float = unless_empty(0.0)
     """Seconds, for a person."""
-    decision: JsonObject | None = Field(default=None, exclude_if=operator.not_)
+    decision: JsonObject | None = unless_empty(None)
     """What the person has decided: the data of the event `permission_completed`."""
-    run: CalledRun | None = Field(default=None, exclude_if=operator.not_)
+    run: CalledRun | None = unless_empty(None)
 
 
 class IterationSurvey(BaseModel):
