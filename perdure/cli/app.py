@@ -36,15 +36,13 @@ GROUPS = {
     ),
     "See what they do": (
         Entry("watch", "read", "Show what a run does until it ends, and print its answer."),
-        Entry("show", "show", "Show what a run did, a line for each iteration; of many, one after the other."),
+        Entry("show", "show", "Show what a run did, a line for each iteration."),
         Entry("status", "read", "Print where a run stands."),
         Entry("result", "read", "Wait for a run and print its answer; or print the result of one of its tool calls."),
         Entry("ls", "ls", "List runs; those that have begun or ended last come first."),
         Entry("events", "events", "Print what a run did, one event per line."),
         Entry("messages", "read", "Print the conversation of a run."),
-        Entry(
-            "export", "export", "Print everything that is recorded of a run, as JSON lines; of many, write a file each."
-        ),
+        Entry("export", "export", "Print everything that is recorded of a run, as JSON lines."),
         Entry(
             "trace",
             "trace",
@@ -56,7 +54,7 @@ GROUPS = {
         Entry("deny", "decide", "Refuse a waiting tool call."),
         Entry("answer", "decide", "Answer a question of a run's model."),
         Entry("complete", "complete", "Finish a tool call that waits for another system."),
-        Entry("steer", "control", "Send a message to a run, or to many: steer --agent NAME TEXT."),
+        Entry("steer", "control", "Send a message to a run."),
         Entry("cancel", "control", "Cancel a run, or many."),
         Entry("pause", "pause", "Keep runs from making a further model or tool call."),
         Entry("go-on", "go_on", "Let a held run go on, or many."),
