@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from .agents import Agent
 from .guardrails import Guardrails
+from .json_types import JsonView
 from .options import RunOptions
 from .text import did_you_mean
 
@@ -81,7 +82,7 @@ def require_type(name: str, value: Any, expected: Expected) -> None:
         raise TypeError(f"{name}={value!r:.80}: expected {expected.words}, got {type(value).__name__}")
 
 
-def require_each(name: str, values: Mapping[str, Any] | None, kind: str) -> None:
+def require_each(name: str, values: JsonView | None, kind: str) -> None:
     """Raises TypeError for what is no mapping, and for values in it that are not of that kind."""
     require_type(name, values, of_type(f"a mapping from names to {name}", Mapping))
     for key, value in (values or {}).items():
@@ -105,7 +106,7 @@ def require_known(call: str, given: Iterable[str], known: Iterable[str]) -> None
             raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{did_you_mean(name, names)}")
 
 
-def options_of(given: RunOptions | Mapping[str, Any] | None) -> RunOptions | None:
+def options_of(given: RunOptions | JsonView | None) -> RunOptions | None:
     """Return the options; a mapping has some of their fields.
 
     Raises TypeError for what is neither and for a field that there is not, pydantic's ValidationError for its value.

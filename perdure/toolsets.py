@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Declared = Mapping[str, Any]
+from .json_types import JsonObject, JsonView
+
+Declared = JsonView
 """A tool as files have it."""
 
 
-def with_prefix(tool: Declared, prefix: str) -> dict[str, Any]:
+def with_prefix(tool: Declared, prefix: str) -> JsonObject:
     """Return the tool, whose functions the model is offered by names that begin with the prefix and `_`."""
     inner = _policy(tool).get("prefix")
     return _with_policy(tool, prefix=f"{prefix}_{inner}" if inner else prefix)
 
 
-def with_filter(tools: Sequence[Declared], names: Sequence[str], *, keeps: bool) -> list[dict[str, Any]]:
+def with_filter(tools: Sequence[Declared], names: Sequence[str], *, keeps: bool) -> list[JsonObject]:
     """Return the tools with these functions alone, or (`keeps` false) with all but these.
 
     A name that is not a function's is one of what another tool offers, which is only known when a run begins. Raises
@@ -28,7 +30,7 @@ def with_filter(tools: Sequence[Declared], names: Sequence[str], *, keeps: bool)
             f"no function is named {rest[0]!r}; there: {', '.join(functions) or 'none'}. Of several tools that offer "
             "functions, filter each before you put them together"
         )
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     for tool in tools:
         if not _is_function(tool):
             found += [_with_names(tool, rest, keeps=keeps)] if rest else [] if keeps else [dict(tool)]
@@ -37,7 +39,7 @@ def with_filter(tools: Sequence[Declared], names: Sequence[str], *, keeps: bool)
     return found
 
 
-def _with_names(tool: Declared, names: Sequence[str], *, keeps: bool) -> dict[str, Any]:
+def _with_names(tool: Declared, names: Sequence[str], *, keeps: bool) -> JsonObject:
     start = _offered_name(tool, "")
     if strange := [name for name in names if not name.startswith(start)]:
         raise ValueError(f"{tool.get('name')!r} does not offer {strange[0]!r}: its names begin with {start!r}")
@@ -57,10 +59,10 @@ def _offered_name(tool: Declared, name: str) -> str:
     return f"{prefix}_{name}" if prefix else name
 
 
-def _policy(tool: Declared) -> Mapping[str, Any]:
+def _policy(tool: Declared) -> JsonView:
     policy = tool.get("perdure")
     return policy if isinstance(policy, Mapping) else {}
 
 
-def _with_policy(tool: Declared, **changed: Any) -> dict[str, Any]:
+def _with_policy(tool: Declared, **changed: Any) -> JsonObject:
     return {**tool, "perdure": {**_policy(tool), **changed}}

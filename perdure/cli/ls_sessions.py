@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..client.connection import server_time
 from ..client.listing import listed_status
 from ..commands import command_line, ways_to_decide
 from ..declared_tools import needs_gateway
+from ..json_types import JsonObject, JsonView
 from ..messages import Usage
 from ..protocol.names import WORKFLOW
 from ..protocol.outcome import RunStatus
@@ -45,7 +46,7 @@ async def list_sessions(server: ServerConnection, query: str, limit: int, *, as_
         answer(line)
 
 
-async def _row(client: Client, session: WorkflowExecution, now: float) -> dict[str, Any]:
+async def _row(client: Client, session: WorkflowExecution, now: float) -> JsonObject:
     run = None
     if session.close_time is None:
         run = run_under_way(await client.get_workflow_handle(session.id, run_id=session.run_id).describe())
@@ -98,7 +99,7 @@ async def _turns(client: Client, session: WorkflowExecution) -> int | None:
     return int(last[0]) if last and last[0].isdecimal() else 0
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: JsonObject) -> list[str]:
     about = row["run"] or ("for a message" if row["status"] == "waiting" else "")
     status = row["status"] + (f" ({about})" if about else "")
     started = local_time(datetime.fromisoformat(row["started"]).timestamp())
@@ -132,9 +133,9 @@ async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_j
                 answer(f"  or {other}")
 
 
-async def _rows(client: Client, query: str, limit: int) -> list[dict[str, Any]]:
+async def _rows(client: Client, query: str, limit: int) -> list[JsonObject]:
     """Return a row for each run that waits, or can't be read, in the order of the list; read within one bound."""
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     end = asyncio.get_running_loop().time() + LIST_SECONDS
     async for ids in _batches(_candidates(client, query), min(limit, AT_ONCE)):
         asked = {id: asyncio.create_task(_waiting_row(client, id)) for id in ids}
@@ -164,7 +165,7 @@ async def _batches(ids: AsyncIterator[str], size: int) -> AsyncIterator[list[str
         yield batch
 
 
-async def _waiting_row(client: Client, id: str) -> dict[str, Any] | None:
+async def _waiting_row(client: Client, id: str) -> JsonObject | None:
     try:
         status = await get_run(client, id).status()
     except Exception as error:
@@ -195,14 +196,14 @@ async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
             yield run.id
 
 
-def _line(row: dict[str, Any], pending: dict[str, Any], how: str) -> str:
+def _line(row: JsonObject, pending: JsonObject, how: str) -> str:
     call = describe_call(pending["name"], pending["arguments"])
     queue = row["queueWithoutWorker"]
     missed = f", the workers of {queue!r} are busy" if row["workersAreBusy"] else f", no worker on {queue!r}"
     return f"{row['id']}  {call}  {times(pending)}{missed if queue else ''}: {how}"
 
 
-def _ways(row: dict[str, Any], pending: dict[str, Any]) -> tuple[str, ...]:
+def _ways(row: JsonObject, pending: JsonObject) -> tuple[str, ...]:
     named = (row["id"], pending["call_id"], pending["digest"])
     return ways_to_decide(*named, kind=pending["kind"], needs_gateway=needs_gateway(pending.get("deciders")))
 
@@ -251,7 +252,7 @@ def _shown_status(run: WorkflowExecution) -> str:
     return status if status in ("held", "waiting") else word_of(run.status)
 
 
-def _lines_of(sums: Mapping[str, Any], usage: Usage) -> Iterator[str]:
+def _lines_of(sums: JsonView, usage: Usage) -> Iterator[str]:
     statuses = ", ".join(f"{count:,} {word}" for word, count in sums["byStatus"].items())
     yield f"runs     {sums['runs']:,}" + (f" ({statuses})" if statuses else "")
     yield f"usage    {count_of(sums['modelCalls'], 'model call')}, {describe_usage(usage.model_dump())}"

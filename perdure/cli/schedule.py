@@ -21,6 +21,7 @@ from ..client.schedules import (
     run_schedule,
 )
 from ..commands import command_line, shell_word
+from ..json_types import JsonObject
 from . import shared_options as options
 from .agent_file import load_checked, read_deps, read_inputs
 from .command import execute
@@ -84,7 +85,7 @@ def create(
     execute(_create(name, agent, given, {**when, **more}, as_json))
 
 
-async def _create(name: str, agent: Any, inputs: dict[str, Any], how: dict[str, Any], as_json: bool) -> None:
+async def _create(name: str, agent: Any, inputs: JsonObject, how: JsonObject, as_json: bool) -> None:
     async with connect_to_server() as server:
         made = await create_schedule(server.client, name, agent, inputs, **how)
         is_polled = await server.is_polled(made.task_queue)
@@ -192,7 +193,7 @@ def _show(found: ScheduledRuns, as_json: bool) -> None:
         say(f"Encrypted with the key {found.encrypted_with!r}, which is not here.", "faint")
 
 
-def _as_json(found: ScheduledRuns) -> dict[str, Any]:
+def _as_json(found: ScheduledRuns) -> JsonObject:
     return found.model_dump(mode="json", by_alias=True)
 
 

@@ -8,12 +8,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
+from ..json_types import JsonObject
 from ..providers.rates import parsed_rates
 from ..worker import tune_process
 from ..worker_limits import OPEN, WorkerLimits
@@ -162,7 +163,7 @@ def serve(
     execute(work, is_service=True, metrics=metrics, grace=grace)
 
 
-def _hooks_of(code: UserCode) -> dict[str, Any]:
+def _hooks_of(code: UserCode) -> JsonObject:
     """Return the options of runs that name the code; text that is to be checked is not streamed before it is."""
     checks_output = any(each.output for each in code.guardrails.values())
     return {**hooks_of(code), **({"stream": False} if checks_output else {})}
@@ -204,7 +205,7 @@ class _OpenIdOptions:
         self, issuer: str | None, audience: str | None, keys: str | None, name: str, tenant: str, roles: str
     ) -> None:
         self._issuer, self._audience, self._keys = issuer, audience, keys
-        self._claims: dict[str, Any] = {"name_claim": name, "tenant_claim": tenant, "roles_claim": roles}
+        self._claims: JsonObject = {"name_claim": name, "tenant_claim": tenant, "roles_claim": roles}
 
     def settings(self) -> OpenIdSettings | None:
         """Return the settings; None without an issuer. Raises `UsageProblem` for an issuer without an audience."""
@@ -235,7 +236,7 @@ async def _serve(
     authenticators: Sequence[Authenticator],
     task_queue: str,
     place: _Place,
-    chosen: dict[str, Any],
+    chosen: JsonObject,
     *,
     mock: bool,
     as_json: bool,

@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from temporalio.worker import Worker
 
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
+from ..json_types import JsonObject, JsonView
 from ..providers.rates import parsed_rates, shown_rate
 from ..trace.environment import collector_provider
 from ..worker import create_worker, tune_process
@@ -181,7 +182,7 @@ def _rates(texts: Sequence[str]) -> dict[str, float]:
 
 async def _work(
     code: UserCode,
-    settings: dict[str, Any],
+    settings: JsonObject,
     *,
     health_file: Path | None,
     health: str | None,
@@ -204,7 +205,7 @@ async def _work(
                 await end()
 
 
-def _say_what_works(server: ServerConnection, code: UserCode, settings: Mapping[str, Any], *, as_json: bool) -> None:
+def _say_what_works(server: ServerConnection, code: UserCode, settings: JsonView, *, as_json: bool) -> None:
     queue, rates, deployment, build_id = itemgetter("task_queue", "model_rate", "deployment", "build_id")(settings)
     tools = ", ".join(code.tools) or "none"
     version = f", version {deployment}:{build_id}" if deployment else ""

@@ -19,7 +19,8 @@ from ..history.calls import CallOutcome, CallReader, ModelCall, failure_data, st
 from ..history.chain import Chain, ending_of
 from ..history.events import Times, seconds, time_of
 from ..history.link import RecordedLink
-from ..messages import JsonObject, ToolResult
+from ..json_types import JsonObject
+from ..messages import ToolResult
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.search_attributes import ORIGIN
 from ..redaction import redactor

@@ -47,6 +47,7 @@ from starlette.routing import BaseRoute, Route
 
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent
+from ..json_types import JsonObject
 from ..protocol.search_attributes import SESSION, quote
 from ..redaction import get_logger
 from .a2a_card import card_answer
@@ -349,7 +350,7 @@ class _Handler(RequestHandler):
         return task
 
 
-def _require_short_lists(body: dict[str, Any]) -> None:
+def _require_short_lists(body: JsonObject) -> None:
     """Raise `HttpProblem` for long lists: of each wrong element the library makes several errors."""
     for name, value in body.items():
         if isinstance(value, list) and len(value) > MAX_PARTS:

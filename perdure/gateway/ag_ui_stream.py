@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from ..conversation import Append, Rewrite
 from ..events import RunEvent
+from ..json_types import JsonObject
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
 from .chats import Chat, ToldText, WaitsForPerson, follow, waiting_id
@@ -303,11 +304,11 @@ def _tells_messages(event: RunEvent) -> bool:
 
 def _interrupt(found: FoundRun, pending: PendingApproval, call: str) -> core.Interrupt:
     """Return what a person is asked."""
-    schema: dict[str, Any] = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
+    schema: JsonObject = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
     schema["properties"]["reason"] = {"type": "string"}
     schema["required"] = ["approved"]
     if pending.question:
-        answer: dict[str, Any] = {"type": "string"}
+        answer: JsonObject = {"type": "string"}
         if pending.choices and not pending.allow_other:
             answer["enum"] = pending.choices
         schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from ..events import RunEvent
+from ..json_types import JsonObject
 from ..messages import Usage
 from .chats import ToldText, WaitsForPerson, follow, said_in, waiting_id
 from .ending import GatewayEnds
@@ -22,7 +23,7 @@ from .sse import HEADERS, frame, with_keepalives
 from .words import FINISHES, with_deciders
 
 STREAM_HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
-Chunk = dict[str, Any]
+Chunk = JsonObject
 
 
 class _Cut(Exception):

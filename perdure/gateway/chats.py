@@ -8,7 +8,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Any
 
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
@@ -16,6 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..conversation import Append
 from ..errors import ApprovalError
 from ..events import ASKING_EVENTS, TERMINAL_EVENTS, RunEvent
+from ..json_types import JsonObject
 from ..messages import Message
 from ..protocol.outcome import RunStatus
 from ..settings.agent_file import session_settings
@@ -35,7 +35,7 @@ class PersonDecision:
 
     approved: bool
     reason: str = "denied"
-    arguments: dict[str, Any] | None = None
+    arguments: JsonObject | None = None
     """In place of the model's."""
     answer: str | None = None
 

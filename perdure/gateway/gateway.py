@@ -21,6 +21,7 @@ from ..client import RunHandle, Session, session, start_run
 from ..client.starting import StartOptions
 from ..errors import ConfigurationError
 from ..events import RunEvent
+from ..json_types import JsonObject, JsonView
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
@@ -116,7 +117,7 @@ class Gateway:
     """From how many characters on a text is streamed that may precede tool calls (§9.3); None for not at all."""
     stream_seconds: float = STREAM_SECONDS
     """After so long streams that can be gone on with end by themselves, and say how."""
-    hooks: Mapping[str, Any] = field(default_factory=dict)
+    hooks: JsonView = field(default_factory=dict)
     """Fields of `RunOptions` that all its runs have: the names of their guardrails and their compactor."""
     webhooks: Sequence[Webhook] = ()
     """Who is told what becomes of the runs that are started here, beside those that the agents' files name."""
@@ -153,14 +154,14 @@ class Gateway:
         self,
         identity: Identity,
         offer: OfferedAgent,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: JsonView | None = None,
         *,
         messages: Sequence[Message] | None = None,
         key: str = "",
         id: str = "",
         is_new: bool = False,
         options: RunOptions | None = None,
-        about: Mapping[str, Any] | None = None,
+        about: JsonView | None = None,
         origin: str,
     ) -> tuple[RunHandle, bool]:
         """Start a run; returns its handle, and whether it has been started now.
@@ -257,7 +258,7 @@ class Gateway:
         id: str,
         offer: OfferedAgent | None = None,
         *,
-        about: Mapping[str, Any] | None = None,
+        about: JsonView | None = None,
     ) -> Session:
         """Return the session of that id; one that there is not is begun by its first message, where `offer` is given.
 
@@ -290,9 +291,7 @@ class Gateway:
                 return described
         return None
 
-    def _session(
-        self, identity: Identity, id: str, offer: OfferedAgent | None, about: Mapping[str, Any] | None
-    ) -> Session:
+    def _session(self, identity: Identity, id: str, offer: OfferedAgent | None, about: JsonView | None) -> Session:
         return session(
             self.client,
             offer.agent if offer else None,
@@ -309,7 +308,7 @@ class Gateway:
         if not (self.webhooks or self.hooks):
             return options
         given = options or RunOptions()
-        own: dict[str, Any] = dict(self.hooks)
+        own: JsonObject = dict(self.hooks)
         if self.webhooks:
             own["webhooks"] = distinct_webhooks(given.webhooks, self.webhooks)
         return given.model_copy(update=own)

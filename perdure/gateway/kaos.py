@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -17,6 +16,7 @@ from ..errors import RunNotFound
 from ..events import RunEvent
 from ..interop.kaos.events import MemoryEvent, run_events
 from ..interop.kaos.sessions import SessionEvents
+from ..json_types import JsonObject
 from ..messages import DELEGATED
 from ..options import RunOptions
 from ..protocol.names import SESSION_WORKFLOW
@@ -100,7 +100,7 @@ class _KaosAgent:
         why = await why_unwell(self._gateway.client.service_client)
         return JSONResponse({**self._state("unready"), "why": why}, 503) if why else JSONResponse(self._state("ready"))
 
-    def _state(self, status: str) -> dict[str, Any]:
+    def _state(self, status: str) -> JsonObject:
         return {"status": status, "name": self._offer.name, "timestamp": int(time.time())}
 
     def card(self, base: str) -> Callable[[Request], Awaitable[Response]]:

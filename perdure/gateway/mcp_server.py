@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute, Mount
 from .._version import __version__
 from ..errors import RunError
 from ..events import RunEvent
+from ..json_types import JsonObject, JsonView
 from ..options import RunOptions
 from ..schema import object_schema
 from ..text import one_line
@@ -59,7 +60,7 @@ class _TaskParams(types.RequestParams):
 
 
 class _UpdateParams(_TaskParams):
-    input_responses: dict[str, Any] = Field(alias="inputResponses", default={})
+    input_responses: JsonObject = Field(alias="inputResponses", default={})
 
 
 class _CancelParams(_TaskParams):
@@ -156,7 +157,7 @@ class _AgentServer:
             )
         return await self._gateway.run(identity, run.id)
 
-    async def _wait_for(self, ctx: Context, identity: Identity, arguments: Mapping[str, Any]) -> types.CallToolResult:
+    async def _wait_for(self, ctx: Context, identity: Identity, arguments: JsonView) -> types.CallToolResult:
         patience = self._gateway.patience_seconds
         run, wait = arguments.get("run"), arguments.get("wait", patience)
         is_number = isinstance(wait, int | float) and not isinstance(wait, bool) and math.isfinite(wait)
@@ -177,7 +178,7 @@ class _AgentServer:
             telling.cancel()
             await asyncio.wait([telling])
         waiting = [with_deciders(_call_text(each), each) for each in status.pending_approvals]
-        told: dict[str, Any] = {
+        told: JsonObject = {
             "run": found.id,
             "status": "waiting for a person" if waiting else "working",
             "next": f"call the tool {RESULT!r} with this run",
@@ -319,7 +320,7 @@ async def _result_of(found: FoundRun) -> types.CallToolResult:
     return told.model_copy(update={"structured_content": {"output": result.output}})
 
 
-def _task(found: FoundRun, status: str = "working") -> dict[str, Any]:
+def _task(found: FoundRun, status: str = "working") -> JsonObject:
     described = found.described
     return {
         "taskId": found.id,
@@ -331,7 +332,7 @@ def _task(found: FoundRun, status: str = "working") -> dict[str, Any]:
     }
 
 
-async def _task_now(found: FoundRun) -> dict[str, Any]:
+async def _task_now(found: FoundRun) -> JsonObject:
     if found.has_ended:
         return await _ended_task(found)
     status = await found.handle.status()
@@ -341,7 +342,7 @@ async def _task_now(found: FoundRun) -> dict[str, Any]:
     return {**_task(found, "input_required"), "inputRequests": requests}
 
 
-async def _ended_task(found: FoundRun) -> dict[str, Any]:
+async def _ended_task(found: FoundRun) -> JsonObject:
     if found.described.status is not None and found.described.status.name == "CANCELED":
         return _task(found, "cancelled")
     result = (await _result_of(found)).model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -354,10 +355,10 @@ def _call_text(pending: PendingApproval) -> str:
     return f"{pending.name} {one_line(json.dumps(pending.arguments, ensure_ascii=False), 2000)}"
 
 
-def _request_for(pending: PendingApproval) -> dict[str, Any]:
+def _request_for(pending: PendingApproval) -> JsonObject:
     """Return the form in which a person is asked."""
     if pending.question:
-        fields: dict[str, Any] = {"answer": {"type": "string", "title": "Answer"}}
+        fields: JsonObject = {"answer": {"type": "string", "title": "Answer"}}
         if pending.choices and not pending.allow_other:
             fields["answer"]["enum"] = pending.choices
         return _form(with_deciders(pending.question, pending), fields, "answer")
@@ -368,12 +369,12 @@ def _request_for(pending: PendingApproval) -> dict[str, Any]:
     return _form(with_deciders(f"Let the agent call {_call_text(pending)}?", pending), fields, "approved")
 
 
-def _form(message: str, fields: dict[str, Any], required: str) -> dict[str, Any]:
+def _form(message: str, fields: JsonObject, required: str) -> JsonObject:
     schema = {"type": "object", "properties": fields, "required": [required]}
     return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}}
 
 
-async def _decide(found: FoundRun, pending: PendingApproval, answer: Mapping[str, Any], identity: Identity) -> None:
+async def _decide(found: FoundRun, pending: PendingApproval, answer: JsonView, identity: Identity) -> None:
     """Pass a person's answer on; what is no decision leaves the call waiting. Raises `ApprovalError`."""
     action, content = answer.get("action"), answer.get("content") or {}
     handle = found.handle.called(pending.run_id) if pending.run_id else found.handle

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -16,6 +15,7 @@ from ..client import RunHandle
 from ..client.callers import AnswerText, held_back_characters
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent
+from ..json_types import JsonObject
 from ..messages import DELEGATED, Usage
 from ..options import RunOptions
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
@@ -77,7 +77,7 @@ class ChatCompletions:
         return refusal_response(problem)
 
 
-def _model(offer: OfferedAgent) -> dict[str, Any]:
+def _model(offer: OfferedAgent) -> JsonObject:
     created = int(offer.path.stat().st_mtime) if offer.path.exists() else 0
     return {"id": offer.name, "object": "model", "created": created, "owned_by": "perdure"}
 
@@ -198,10 +198,10 @@ class ChatCompletion:
         return end + (self._chunk(id, None, usage=usage) if self._asked.with_usage else b"")
 
     def _chunk(
-        self, id: str, delta: dict[str, Any] | None, *, finish: str | None = None, usage: Usage | None = None
+        self, id: str, delta: JsonObject | None, *, finish: str | None = None, usage: Usage | None = None
     ) -> bytes:
         choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
-        chunk: dict[str, Any] = {
+        chunk: JsonObject = {
             "id": id,
             "object": "chat.completion.chunk",
             "created": int(time.time()),
@@ -212,7 +212,7 @@ class ChatCompletion:
             chunk["usage"] = None if usage is None else usage_body(usage)
         return frame(json.dumps(chunk, ensure_ascii=False))
 
-    def _body(self, id: str, text: str, usage: Usage, finish: str) -> dict[str, Any]:
+    def _body(self, id: str, text: str, usage: Usage, finish: str) -> JsonObject:
         return {
             "id": id,
             "object": "chat.completion",

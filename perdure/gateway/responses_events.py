@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ..events import TERMINAL_EVENTS, RunEvent
+from ..json_types import JsonObject, JsonView
 from ..messages import Message, Usage
 from .problems import HttpProblem
 from .responses_text import Frame, ReplyText, TextSoFar, event_number, frame_of
@@ -29,9 +30,7 @@ class _Call:
 class ResponseEvents:
     """Makes the events of a response out of those of its run, which must come from the first one on."""
 
-    def __init__(
-        self, id: ResponseId, body: Mapping[str, Any], *, held_back: int | None, after: int | None = None
-    ) -> None:
+    def __init__(self, id: ResponseId, body: JsonView, *, held_back: int | None, after: int | None = None) -> None:
         """`held_back` is as in `AnswerText`; `after` is the number of the last event that the client has."""
         self.body = dict(body)
         """The response as it is now."""
@@ -170,7 +169,7 @@ class ResponseEvents:
         yield self._add(index, text_item(id, text))
         self._answer = text
 
-    def _add(self, index: int, item: dict[str, Any]) -> Frame:
+    def _add(self, index: int, item: JsonObject) -> Frame:
         """Add an item to the output; returns the event that says so."""
         self.body["output"] = [*self.body["output"], item]
         return self._next("response.output_item.done", output_index=index, item=item)
@@ -202,7 +201,7 @@ class ResponseEvents:
         if call is not None and event.data["arguments"] is not None:
             call.arguments = json.dumps(event.data["arguments"], ensure_ascii=False)
 
-    def _item_of(self, call: _Call, status: str, result: str | None = None) -> dict[str, Any]:
+    def _item_of(self, call: _Call, status: str, result: str | None = None) -> JsonObject:
         """Return the item of a call that the agent makes itself: no client is to execute it."""
         error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result}]}
         return {
@@ -285,7 +284,7 @@ def _answer_in(messages: list[Message]) -> str | None:
     return last.text if last and last.role == "assistant" and not last.tool_calls else None
 
 
-def question_text(asked: Mapping[str, Any]) -> str:
+def question_text(asked: JsonView) -> str:
     """Return a question with its choices."""
     question = str(asked["arguments"].get("question", ""))
     return "\n".join([question, *(f"- {each}" for each in asked["choices"])])

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -16,6 +15,7 @@ from ..client.deletion import Deletions, DeletionTarget
 from ..conversation import Append
 from ..errors import RunError
 from ..events import CONVERSATION_EVENTS, RunEvent
+from ..json_types import JsonObject
 from ..messages import Message
 from ..protocol.outcome import Held
 from ..protocol.search_attributes import AGENT
@@ -39,7 +39,7 @@ CANCEL_SECONDS = 5.0
 class ShownResponse:
     """A response, for those who read it."""
 
-    def __init__(self, gateway: Gateway, found: FoundRun, id: ResponseId, about: dict[str, Any]) -> None:
+    def __init__(self, gateway: Gateway, found: FoundRun, id: ResponseId, about: JsonObject) -> None:
         self.id = id
         self._gateway = gateway
         self._found = found
@@ -54,7 +54,7 @@ class ShownResponse:
     @classmethod
     async def of_run(cls, gateway: Gateway, found: FoundRun, id: ResponseId) -> ShownResponse:
         """Return the response that a part of a run is."""
-        about: dict[str, Any] = dict((await found.described.memo_value(MEMO, {})).get(ABOUT) or {})
+        about: JsonObject = dict((await found.described.memo_value(MEMO, {})).get(ABOUT) or {})
         if "model" not in about:
             about["model"] = found.described.typed_search_attributes.get(AGENT) or "unknown"
         if session := session_of(found.id):
@@ -75,11 +75,11 @@ class ShownResponse:
             held_back = held_back_characters(offer.agent, self._gateway.stream_after, is_checked=False)
         return ResponseEvents(self.id, body, held_back=held_back, after=after)
 
-    def queued(self) -> dict[str, Any]:
+    def queued(self) -> JsonObject:
         """Return the response as it is before anything is known of it."""
         return self._events().body
 
-    async def body(self) -> dict[str, Any]:
+    async def body(self) -> JsonObject:
         """Return the response as it is now. Raises `HttpProblem` for a part that the run does not have."""
         made = self._events()
         for event in await self._found.handle.events():
@@ -92,11 +92,11 @@ class ShownResponse:
             raise HttpProblem(404, "not_found", f"There is no response {str(self.id)!r}")
         return made.body
 
-    def _why_held(self, event: RunEvent) -> dict[str, Any]:
+    def _why_held(self, event: RunEvent) -> JsonObject:
         held = Held(reason=event.data["reason"], kind=event.data["kind"], why=event.data["message"], since=event.time)
         return {"code": KIND, "message": held_text(self._found.id, held)}
 
-    async def whole(self) -> dict[str, Any]:
+    async def whole(self) -> JsonObject:
         """Wait for its end, and return it. Raises `HttpProblem` where the run has failed."""
         made = self._events()
         async for _ in self._frames_of(made):
@@ -131,7 +131,7 @@ class ShownResponse:
         except Exception as error:
             yield sent(made.failure(problem_of_request(error, request)))
 
-    async def cancel(self) -> dict[str, Any]:
+    async def cancel(self) -> JsonObject:
         """Cancel the run, and return the response. Raises `HttpProblem` for one that has ended otherwise."""
         if not self._found.has_ended:
             await self._found.handle.cancel("the client has cancelled the response")
@@ -155,7 +155,7 @@ class ShownResponse:
         deletions = Deletions(self._gateway.client, going=[self._found.id])
         await deletions.delete_workflow(DeletionTarget(self._found.id))
 
-    async def input(self) -> list[dict[str, Any]]:
+    async def input(self) -> list[JsonObject]:
         """Return what the client has said, as items."""
         first = next((each for each in await self._found.handle.events() if each.type in CONVERSATION_EVENTS), None)
         begun = [each.messages for each in first.operations if isinstance(each, Append)] if first else []

@@ -12,6 +12,7 @@ from ..activities.model import ask_model, price_reply
 from ..agents import Agent
 from ..conversation import Conversation
 from ..declared_tools import Tool
+from ..json_types import JsonObject, JsonView
 from ..loop.effects import Calling
 from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolCall, ToolResult
@@ -124,9 +125,9 @@ class AgainstRecord(InProcessRun):
         *,
         agent: Agent | None = None,
         messages: Sequence[Message] | None = None,
-        options: Mapping[str, Any] | None = None,
-        inputs: Mapping[str, Any] | None = None,
-        tools: Mapping[str, Any] | None = None,
+        options: JsonView | None = None,
+        inputs: JsonView | None = None,
+        tools: JsonView | None = None,
         **more: Any,
     ) -> None:
         chosen = {"guardrails": None, "compactor": None, "stream": False, **(options or {})}
@@ -184,5 +185,5 @@ def _same(tool: Tool, before: Tool | None) -> bool:
     return before is not None and (tool.kind != "function" or tool == before)
 
 
-def _option_values(options: RunOptions) -> dict[str, Any]:
+def _option_values(options: RunOptions) -> JsonObject:
     return {name: getattr(options, name) for name in RunOptions.model_fields}

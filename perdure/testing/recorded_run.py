@@ -17,6 +17,7 @@ from ..agents import Agent
 from ..client.callers import wait_for_result
 from ..client.runs import start_run
 from ..declared_tools import CustomTool, FunctionTool, OfferedFunction, Tool
+from ..json_types import JsonObject, JsonView
 from ..messages import ToolCall
 from ..prompty.load import load
 from ..protocol.outcome import RunResult
@@ -52,7 +53,7 @@ class RecordedRun:
         return self.recording.output
 
     @property
-    def failure(self) -> Mapping[str, Any] | None:
+    def failure(self) -> JsonView | None:
         """`kind` and the `message` of the error that the recorded run failed with."""
         return self.recording.failure
 
@@ -80,7 +81,7 @@ class RecordedRun:
         """
         return wait_for_result(self._in_process(_agent(agent, self.recording), _functions_by_name(tools), more))
 
-    async def _in_process(self, agent: Agent, tools: Mapping[str, Any], more: Mapping[str, Any]) -> RunResult:
+    async def _in_process(self, agent: Agent, tools: JsonView, more: JsonView) -> RunResult:
         options = {**self._protocol(), **(more.get("options") or {})}
         with self._model() as model:
             run = AgainstRecord(
@@ -121,7 +122,7 @@ class RecordedRun:
                 )
                 return await run.result()
 
-    def _protocol(self) -> dict[str, Any]:
+    def _protocol(self) -> JsonObject:
         """The recorded replies are those to a model that is told of its tools as it was told in the end."""
         return {"tool_protocol": "json"} if self.recording.lost_native_tools else {}
 
@@ -156,7 +157,7 @@ class RecordedKind(ToolKind):
         return self._answers.claim([asked])[0]
 
 
-def _with_recorded_tools(agent: Agent, recording: Recording, real: Mapping[str, Any]) -> tuple[Agent, RecordedKind]:
+def _with_recorded_tools(agent: Agent, recording: Recording, real: JsonView) -> tuple[Agent, RecordedKind]:
     """Return the agent, whose tools a record answers for, except the real ones."""
     complete = agent.with_declarations(offered_to(agent, recording))
     functions = [_offering_of(tool) for tool in complete.tools or [] if tool.name not in real]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
@@ -16,8 +16,9 @@ from ..agents import Agent
 from ..arguments import parse_tool_arguments
 from ..declared_tools import Tool
 from ..errors import ConfigurationError, ToolArgumentError
+from ..json_types import JsonObject, JsonView
 from ..loop.model_calls import NO_NATIVE_TOOLS
-from ..messages import JsonObject, Message, ModelReply, ToolCall, ToolResult, Usage
+from ..messages import Message, ModelReply, ToolCall, ToolResult, Usage
 from ..protocol.run import RecordedOptions
 from ..tool_calls import Approval, ToolSpec
 
@@ -126,14 +127,14 @@ def recording_of(lines: Iterable[Any], source: str) -> Recording:
     return recording
 
 
-def _require_version(line: Mapping[str, Any], source: str) -> None:
+def _require_version(line: JsonView, source: str) -> None:
     if line["version"] != VERSION:
         raise ConfigurationError(
             f"{source!r} is an export of version {line['version']!r}, and this perdure reads version {VERSION}"
         )
 
 
-def _new_recording(line: Mapping[str, Any]) -> Recording:
+def _new_recording(line: JsonView) -> Recording:
     return Recording(
         id=line["run"],
         agent=Agent.model_validate(line["agent"]),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..agents import Agent
 from ..declared_tools import OfferedFunction, Property
+from ..json_types import JsonObject, JsonView
 from ..tool_results import SizeLimits
 from .binding import apply_bindings
 from .context import ToolContext
@@ -32,8 +33,8 @@ class BoundCall:
 def call_of(
     handler: Handler,
     agent: Agent,
-    arguments: Mapping[str, Any],
-    inputs: Mapping[str, Any],
+    arguments: JsonView,
+    inputs: JsonView,
     resources: Resources,
     limits: SizeLimits,
 ) -> BoundCall:
@@ -54,14 +55,14 @@ def call_of(
         signature.fit(bound, hidden=hidden, elsewhere=shared)
         return BoundCall(isolated_call(function, bound, hidden, limits, shared), is_async=True)
     first: tuple[Any, ...] = ()
-    named: dict[str, Any] = {}
+    named: JsonObject = {}
     if handler.is_by_name:
         named = signature.fit(bound, hidden=(handler.tool.bindings or {}).keys(), elsewhere=shared)
     else:
         first = handler.tool, bound, agent, dict(inputs)
 
     def with_context(context: ToolContext) -> Callable[[], Any]:
-        given: dict[str, Any] = {name: context.resource(kind) for name, kind in shared.items()}
+        given: JsonObject = {name: context.resource(kind) for name, kind in shared.items()}
         if signature.context_name:
             given[signature.context_name] = signature.context_of(context)
         return call_by_name(function, {**named, **given}, *first)
@@ -71,7 +72,7 @@ def call_of(
 
 
 def kind_call(
-    handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]
+    handler: Handler, agent: Agent, arguments: JsonView, inputs: JsonView
 ) -> Callable[[ToolContext], KindCall]:
     """Return what a kind is told of a call, once its context is known. Raises as `call_of` does."""
     tool = handler.tool
@@ -92,7 +93,7 @@ def kind_call(
     )
 
 
-def _call_of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> BoundCall:
+def _call_of_kind(handler: Handler, agent: Agent, arguments: JsonView, inputs: JsonView) -> BoundCall:
     kind, told = handler.kind, kind_call(handler, agent, arguments, inputs)
     assert kind is not None
 
@@ -102,9 +103,7 @@ def _call_of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], 
     return BoundCall(with_context, is_async=True)
 
 
-def _bound_arguments(
-    handler: Handler, arguments: Mapping[str, Any], inputs: Mapping[str, Any], elsewhere: Container[str]
-) -> dict[str, Any]:
+def _bound_arguments(handler: Handler, arguments: JsonView, inputs: JsonView, elsewhere: Container[str]) -> JsonObject:
     declared, hidden = getattr(handler.tool, "parameters", None), handler.tool.bindings
     if not hidden:
         return _checked_arguments(handler, declared, arguments, elsewhere)
@@ -118,8 +117,8 @@ def _bound_arguments(
 
 
 def _checked_arguments(
-    handler: Handler, declared: Sequence[Property] | None, arguments: Mapping[str, Any], elsewhere: Container[str]
-) -> dict[str, Any]:
+    handler: Handler, declared: Sequence[Property] | None, arguments: JsonView, elsewhere: Container[str]
+) -> JsonObject:
     """Return what the model wrote. Raises InvalidArguments for what does not fit the declaration, if there is one."""
     if declared is None:
         return dict(arguments)
@@ -131,7 +130,7 @@ def _checked_arguments(
 
 
 def _unexpected_arguments(
-    handler: Handler, declared: Sequence[Property], given: Mapping[str, Any], elsewhere: Container[str]
+    handler: Handler, declared: Sequence[Property], given: JsonView, elsewhere: Container[str]
 ) -> list[str]:
     """Return what the tool does not have; a function that is called by names may have more than is declared."""
     if handler.function is None or not handler.is_by_name:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 
 from typing_extensions import TypeVar
 
+from ..json_types import JsonObject
 from ..later import Later
 from ..messages import Answered, Message
 from ..options import MAX_SECONDS
@@ -44,7 +45,7 @@ async def _not_handed_on() -> bool:
     return False
 
 
-class OpenDeps(dict[str, Any]):
+class OpenDeps(JsonObject):
     """A run's deps where no type says more: an object of JSON whose members are attributes, too."""
 
     def __getattr__(self, name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from ..declared_tools import ApprovalPolicy
 from ..errors import ConfigurationError
 from ..guardrails import GuardrailResult
+from ..json_types import JsonView
 from ..text import bounded_text, fault_text
 from ..tool_calls import ToolSpec
 from ..tool_results import SizeLimits
@@ -67,7 +68,7 @@ def _check_reconcile(name: str, reconcile: Any, idempotent: bool | None) -> None
         raise ConfigurationError(f"tool {name!r}: idempotent=True contradicts reconcile: {text}")
 
 
-def read_deciders(name: str, deciders: ApprovalPolicy | Mapping[str, Any] | None) -> ApprovalPolicy | None:
+def read_deciders(name: str, deciders: ApprovalPolicy | JsonView | None) -> ApprovalPolicy | None:
     """Return what `@tool(deciders=…)` says. Raises ConfigurationError for what is no policy."""
     if deciders is None or isinstance(deciders, ApprovalPolicy):
         return deciders
@@ -128,7 +129,7 @@ def tool(
     parallel_safe: bool = True,
     needs_approval: bool = False,
     approval: Literal["always", "never"] | Check | None = None,
-    deciders: ApprovalPolicy | Mapping[str, Any] | None = None,
+    deciders: ApprovalPolicy | JsonView | None = None,
     approval_timeout: float | None = None,
     local: bool = False,
     isolated: bool = False,
@@ -148,7 +149,7 @@ def tool(
     parallel_safe: bool = True,
     needs_approval: bool = False,
     approval: Literal["always", "never"] | Check | None = None,
-    deciders: ApprovalPolicy | Mapping[str, Any] | None = None,
+    deciders: ApprovalPolicy | JsonView | None = None,
     approval_timeout: float | None = None,
     local: bool = False,
     isolated: bool = False,

@@ -13,6 +13,7 @@ from ..agents import Agent
 from ..breakers import BreakerIsOpen, ServerRefusal, breakers
 from ..declared_tools import Tool
 from ..guardrails import GuardrailResult
+from ..json_types import JsonView
 from ..messages import ToolResult
 from ..redaction import get_logger
 from ..text import excerpt
@@ -148,8 +149,8 @@ class ToolBox:
         self,
         agent: Agent,
         name: str,
-        arguments: Mapping[str, Any],
-        inputs: Mapping[str, Any],
+        arguments: JsonView,
+        inputs: JsonView,
         context: ToolContext | None = None,
         *,
         timeout: float | None = None,
@@ -169,7 +170,7 @@ class ToolBox:
         return result
 
     async def abandon(
-        self, agent: Agent, name: str, arguments: Mapping[str, Any], inputs: Mapping[str, Any], context: ToolContext
+        self, agent: Agent, name: str, arguments: JsonView, inputs: JsonView, context: ToolContext
     ) -> None:
         """End what a lost attempt of a call has begun elsewhere, where the tool's kind can. What it raises is logged.
 
@@ -192,8 +193,8 @@ class ToolBox:
         self,
         agent: Agent,
         name: str,
-        arguments: Mapping[str, Any],
-        inputs: Mapping[str, Any],
+        arguments: JsonView,
+        inputs: JsonView,
         context: ToolContext | None = None,
         *,
         timeout: float | None = None,
@@ -213,8 +214,8 @@ class ToolBox:
         self,
         agent: Agent,
         name: str,
-        arguments: Mapping[str, Any],
-        inputs: Mapping[str, Any],
+        arguments: JsonView,
+        inputs: JsonView,
         context: ToolContext,
         *,
         timeout: float | None = None,
@@ -264,8 +265,8 @@ class ToolBox:
         self,
         handler: Handler,
         agent: Agent,
-        arguments: Mapping[str, Any],
-        inputs: Mapping[str, Any],
+        arguments: JsonView,
+        inputs: JsonView,
         context: ToolContext,
         timeout: float | None,
         limits: SizeLimits,

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from ..errors import ConfigurationError
+from ..json_types import JsonObject, JsonView
 from ..loading import FILE_MODULE
-from ..messages import JsonObject, ToolResult
+from ..messages import ToolResult
 from ..redaction import get_logger
 from ..tool_results import SizeLimits
 from .context import ToolContext, log_fields
@@ -109,7 +110,7 @@ def is_isolated(function: Callable[..., Any]) -> bool:
 
 def isolated_call(
     function: Callable[..., Any],
-    arguments: Mapping[str, Any],
+    arguments: JsonView,
     hidden: Sequence[str],
     limits: SizeLimits,
     resources: Mapping[str, type],

@@ -10,6 +10,7 @@ import threading
 import traceback
 from typing import Any, NoReturn
 
+from ..json_types import JsonObject
 from ..messages import ToolResult
 from .context import ToolContext
 from .isolated import MARK, Job, end_processes
@@ -51,7 +52,7 @@ def _result(job: Job) -> ToolResult:
     sys.path[:] = job.path
     function = job.address.function()
     signature = signature_of(function)
-    given: dict[str, Any] = signature.fit(job.arguments, hidden=job.hidden)
+    given: JsonObject = signature.fit(job.arguments, hidden=job.hidden)
     if signature.context_name:
         secret = (lambda: job.secret) if job.secret else None
         given[signature.context_name] = signature.context_of(ToolContext(**job.context, secret=secret))

@@ -16,6 +16,7 @@ import typing_extensions
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
+from ..json_types import JsonObject, JsonView
 from ..text import fault_text, unknown_argument
 from .context import ToolContext, open_deps
 
@@ -113,16 +114,14 @@ class ToolSignature:
     takes_anything: bool
     """Whether it has `**kwargs`, or can't be inspected."""
     is_async: bool
-    places: Mapping[str, Any]
+    places: JsonView
     """The positional-only parameters in their order, the one for the context too, with their defaults."""
 
     def context_of(self, context: ToolContext) -> ToolContext:
         """Return the context with the run's deps as the function expects them. Raises `UnfitDepsError`."""
         return context if self.deps.adapter is None else replace(context, deps=self.deps.of_json(context.deps))
 
-    def fit(
-        self, arguments: Mapping[str, Any], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
-    ) -> dict[str, Any]:
+    def fit(self, arguments: JsonView, *, hidden: Container[str] = (), elsewhere: Container[str] = ()) -> JsonObject:
         """Return the keyword arguments to call the function with, converted to the annotated types.
 
         Those of `elsewhere` are no business of the arguments. Raises InvalidArguments for unknown, missing and unfit
@@ -158,7 +157,7 @@ class ToolSignature:
         return [unknown_argument(name, own) for name in unexpected]
 
 
-def _missing_arguments(arguments: Mapping[str, Any], parameters: Mapping[str, FunctionParameter]) -> list[str]:
+def _missing_arguments(arguments: JsonView, parameters: Mapping[str, FunctionParameter]) -> list[str]:
     required = (name for name, parameter in parameters.items() if parameter.default is MISSING)
     return [name for name in required if name not in arguments]
 
@@ -198,7 +197,7 @@ def _deps(annotation: Any = MISSING) -> FunctionParameter:
 _NO_DEPS = FunctionParameter("deps", MISSING, None)
 
 
-def call_by_name(function: Callable[..., Any], named: Mapping[str, Any], *first: Any) -> Callable[[], Any]:
+def call_by_name(function: Callable[..., Any], named: JsonView, *first: Any) -> Callable[[], Any]:
     """Return the call with these arguments, after the `first` ones: positional-only parameters get them by place."""
     places = list(signature_of(function).places.items())[len(first) :]
     while places and places[-1][0] not in named:
@@ -221,7 +220,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _hints(function: Callable[..., Any]) -> JsonObject:
     """Return the annotations, evaluated, without those whose names can't be resolved (a class local to a function)."""
     while isinstance(function, partial):
         function = function.func
@@ -234,7 +233,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return {name: hint for name, text in written.items() if (hint := _annotation_of(text, scope)) is not None}
 
 
-def _annotation_of(annotation: Any, scope: dict[str, Any]) -> Any:
+def _annotation_of(annotation: Any, scope: JsonObject) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
@@ -252,7 +251,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
         return None
 
 
-def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
+def _objects(schema: Any) -> Iterator[JsonView]:
     """Yield the schemas of objects with properties, at any depth."""
     if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
         yield schema
@@ -260,7 +259,7 @@ def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
         yield from _objects(inner)
 
 
-def _is_open(schema: Mapping[str, Any]) -> bool:
+def _is_open(schema: JsonView) -> bool:
     return bool(schema.get("additionalProperties"))
 
 

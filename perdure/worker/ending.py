@@ -10,6 +10,7 @@ from typing import Any
 from temporalio.worker import Worker
 
 from ..errors import ConfigurationError
+from ..json_types import JsonObject
 from ..redaction import get_logger
 from ..text import one_line
 
@@ -62,7 +63,7 @@ def surely_over(worker: Worker) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def failing_soon(settings: dict[str, Any], seconds: float = FAILED_END_SECONDS) -> AsyncIterator[None]:
+async def failing_soon(settings: JsonObject, seconds: float = FAILED_END_SECONDS) -> AsyncIterator[None]:
     """Let a worker with these settings that runs in the block end soon after it has failed.
 
     Raises `ConfigurationError` with why it has failed.

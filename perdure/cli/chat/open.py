@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
@@ -20,6 +19,7 @@ from ...client.starting import StartOptions, readable_id
 from ...commands import command_line, shell_word
 from ...history.events import decode
 from ...history.link import read_start
+from ...json_types import JsonObject
 from ...options import RunOptions
 from ...protocol.names import SESSION_WORKFLOW
 from ...protocol.session import SessionInput
@@ -48,7 +48,7 @@ class ChatRequest:
     inputs: Sequence[str]
     inputs_json: Path | None
     sources: CodeSources
-    fields: dict[str, Any]
+    fields: JsonObject
     task_queue: str | None
     served: StartOptions
     idle_timeout: float | None
@@ -128,7 +128,7 @@ async def open_session(request: ChatRequest) -> AsyncIterator[Opened]:
         yield Opened(server, session, found is not None, inside)
 
 
-def _options(new: _Given | None, fields: dict[str, Any]) -> RunOptions:
+def _options(new: _Given | None, fields: JsonObject) -> RunOptions:
     """Return the options of the session's runs: whoever sits at the terminal is told at once what fails."""
     options = run_options(fields)
     return with_on_failure(new.agent, options, "fail") if new else options
@@ -140,7 +140,7 @@ class _Given:
 
     file: Path
     agent: Agent
-    inputs: dict[str, Any]
+    inputs: JsonObject
     code: UserCode
     memo: CommandMemo
 
@@ -215,7 +215,7 @@ async def _has_no_other_worker(
     return queue == _new_queue(id, inside=True) or not await server.is_polled(queue)
 
 
-def _grace(*, inside: bool) -> dict[str, Any]:
+def _grace(*, inside: bool) -> JsonObject:
     return {"missing_tool_grace": 0.0} if inside else {}
 
 

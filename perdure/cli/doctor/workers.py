@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
@@ -18,6 +17,7 @@ from temporalio.service import RPCError
 
 from ...activities.pollers import POLL_SECONDS, WORKFLOWS, Version, pollers, version_of
 from ...agents import Model
+from ...json_types import JsonObject
 from ...prompty.portable import env_name
 from ...protocol.inventory import RecordedTool, WorkerAccount, WorkerQuestion
 from ...protocol.names import SESSION_WORKFLOW, WORKER_ACCOUNT, WORKFLOW, own_queue
@@ -50,7 +50,7 @@ class QueueWorker:
     """None for one that does not answer."""
     clock_ahead: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return it for programs."""
         account = self.account.model_dump(mode="json", exclude={"time"}) if self.account else None
         version = str(self.version) if self.version else None
