@@ -70,7 +70,8 @@ SECTIONS = (
         "Inputs, outputs, parameters",
         "A list of properties, or a map by their names. In a map, a value without `kind` is an input's default, which\n"
         "also says its kind. With `outputs`, the answer is an object with these fields, and the model is told until\n"
-        "it fits.",
+        "it fits. An answer of another kind, such as a list, is one property in `metadata.perdure.output`:\n"
+        "[typed answers](python.md#typed-answers).",
         (Property, Template, FormatConfig, ParserConfig),
         "inputs",
     ),

@@ -50,6 +50,8 @@ class Property(Node):
     """Of an `array`: what each item is."""
     properties: list[Property] | None = None
     """Of an `object`: its properties."""
+    values: Property | None = None
+    """Of an `object` in an answer, whose keys are not declared: what the value of each key is."""
     one_of: list[Property] | None = None
     """Of a `union`: the value fits exactly one of these."""
     any_of: list[Property] | None = None

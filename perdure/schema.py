@@ -39,15 +39,36 @@ class SchemaRules(NamedTuple):
     """`additionalProperties: false`."""
     has_defaults: bool = False
     """What an absent property means is said as `default`."""
+    is_answer: bool = False
+    """It has only what APIs take of an answer: `anyOf` for every union, and of an object whose keys are not declared a
+    list of its entries, `{key, value}`."""
+    has_titles: bool = False
+    """An alternative has its name as `title`."""
 
 
 PLAIN = SchemaRules()
 OFFERED = SchemaRules(has_defaults=True)
 """For a function that is offered to a model."""
-CLOSED = SchemaRules(is_closed=True)
+CLOSED = SchemaRules(is_closed=True, is_answer=True)
 STRICT = SchemaRules(requires_all=True, nullable_optionals=True, is_closed=True)
-LENIENT = SchemaRules(nullable_optionals=True)
+STRICT_ANSWER = STRICT._replace(is_answer=True)
+LENIENT = SchemaRules(nullable_optionals=True, has_titles=True)
 """For checking a value that was written by any of the other rules."""
+
+ANSWER = "answer"
+"""The key of an answer that is not an object with declared members: it is wrapped in one that has this key alone."""
+
+
+def is_bare(outputs: Sequence[Property]) -> bool:
+    """Return whether the outputs are one property without a name: the answer itself, of whatever kind."""
+    return len(outputs) == 1 and not outputs[0].name
+
+
+def answer_schema(outputs: Sequence[Property], rules: SchemaRules = PLAIN) -> Schema:
+    """Return the schema of an answer as the model writes it. Raises ValueError for a union without alternatives."""
+    if is_bare(outputs):
+        outputs = [outputs[0].model_copy(update={"name": ANSWER, "required": True})]
+    return object_schema(outputs, rules)
 
 
 def object_schema(properties: Sequence[Property], rules: SchemaRules = PLAIN) -> Schema:
@@ -80,6 +101,8 @@ def _schema(prop: Property, rules: SchemaRules, *, nullable: bool) -> Schema:
 def _schema_of_type(prop: Property, rules: SchemaRules) -> Schema:
     if prop.kind == "object" and prop.properties:
         return object_schema(prop.properties, rules)
+    if prop.kind == "object" and prop.values is not None:
+        return _dictionary(prop.values, rules)
     schema: Schema = {"type": _TYPES[prop.kind]}
     if prop.kind == "object" and rules.is_closed:
         schema["additionalProperties"] = False
@@ -88,13 +111,24 @@ def _schema_of_type(prop: Property, rules: SchemaRules) -> Schema:
     return schema
 
 
+def _dictionary(values: Property, rules: SchemaRules) -> Schema:
+    if not rules.is_answer:
+        return {"type": "object", "additionalProperties": _schema(values, rules, nullable=values.nullable)}
+    entry = [Property(name="key", required=True), values.model_copy(update={"name": "value", "required": True})]
+    return {"type": "array", "items": object_schema(entry, rules)}
+
+
 def _union(prop: Property, rules: SchemaRules) -> Schema:
     keyword, alternatives, other = "oneOf", prop.one_of, prop.any_of
     if not alternatives:
         keyword, alternatives, other = "anyOf", prop.any_of, None
     if not alternatives or other:
         raise ValueError(f"Union property {prop.name!r} needs exactly one non-empty oneOf or anyOf")
-    return {keyword: [_schema(option, rules, nullable=option.nullable) for option in alternatives]}
+    if rules.is_answer:
+        keyword = "anyOf"
+    titles = [{"title": option.name} if rules.has_titles and option.name else {} for option in alternatives]
+    schemas = [_schema(option, rules, nullable=option.nullable) for option in alternatives]
+    return {keyword: [{**schema, **title} for schema, title in zip(schemas, titles, strict=True)]}
 
 
 def _with_null(schema: Schema) -> Schema:

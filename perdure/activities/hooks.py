@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
@@ -17,7 +18,7 @@ from ..loop.verdicts import rewritten_text
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
-from ..providers.structured import read_answer
+from ..providers.structured import StructuredResult, read_answer
 from ..text import one_line
 from ..tools.context import ToolContext
 from ..tools.decorator import check_call
@@ -135,8 +136,13 @@ def summary_of(value: Any) -> str:
 def judged_output(agent: Agent, message: Message, verdict: GuardrailResult) -> JudgedOutput:
     """Return the verdict, and why its rewrite of an answer does not fit the agent's outputs. Never raises."""
     is_answer = verdict.allowed and verdict.rewrite is not None and not message.tool_calls
-    faults = read_answer(rewritten_text(verdict.rewrite), agent.outputs)[1] if agent.outputs and is_answer else []
-    return JudgedOutput(**dict(verdict), faults=faults)
+    if not (agent.outputs and is_answer):
+        return JudgedOutput(**dict(verdict))
+    value, faults = read_answer(rewritten_text(verdict.rewrite), agent.outputs)
+    is_plain = faults or isinstance(value, StructuredResult)
+    # The loop knows no outputs: it is given the value out of its wrapper, as JSON.
+    rewrite = verdict.rewrite if is_plain else json.dumps(value, ensure_ascii=False)
+    return JudgedOutput(**{**dict(verdict), "rewrite": rewrite}, faults=faults)
 
 
 def _verdict(value: Any) -> GuardrailResult:

@@ -33,7 +33,7 @@ from ..vouching import Voucher
 from .brakes import pause_runs, release_run
 from .export import export_lines
 from .fork import Changes, fork_of, fork_origin, other_model
-from .output_type import typed_output
+from .output_type import OutputType, typed_output
 from .reading.children import events_with_children, status_with_children, stream_with_children
 from .reading.events import Cursor
 from .reading.log import RunLog
@@ -217,7 +217,7 @@ class RunHandle(Controls, Generic[T]):
         id: str,
         *,
         origin: str | None = None,
-        output_type: type[T] | None = None,
+        output_type: OutputType[T] | None = None,
         chain: Chain | None = None,
         voucher: Voucher | None = None,
     ) -> None:

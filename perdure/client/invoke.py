@@ -146,7 +146,7 @@ async def invoke_agent_async(
     raw: bool = False,
     compactor: Compactor | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
-    output_type: type | None = None,
+    output_type: Any = None,
     client: Client | None = None,
     id: str | None = None,
     stream: bool = False,

@@ -18,6 +18,7 @@ from ..providers.prices import PriceSource
 from ..tools.handlers import Toolset
 from ..tools.kind import ToolKind
 from ..webhooks import Webhook
+from .output_type import OutputType
 from .persons import Answer, Approve
 from .tokens import CancellationToken, Steering
 
@@ -108,7 +109,7 @@ class InvokeAgent(Protocol):
         tools: Tools | None = None,
         *,
         stream: Literal[True],
-        output_type: type | None = None,
+        output_type: Any = None,
         **options: Unpack[InvokeOptions],
     ) -> Iterator[str]: ...
 
@@ -119,7 +120,7 @@ class InvokeAgent(Protocol):
         inputs: GivenInputs = None,
         tools: Tools | None = None,
         *,
-        output_type: type[T] | None = None,
+        output_type: OutputType[T] | None = None,
         stream: bool = False,
         **options: Unpack[InvokeOptions],
     ) -> T: ...
@@ -138,7 +139,7 @@ class InvokeAgentAsync(Protocol):
         tools: Tools | None = None,
         *,
         stream: Literal[True],
-        output_type: type | None = None,
+        output_type: Any = None,
         **options: Unpack[InvokeOptions],
     ) -> AsyncIterator[str]: ...
 
@@ -149,7 +150,7 @@ class InvokeAgentAsync(Protocol):
         inputs: GivenInputs = None,
         tools: Tools | None = None,
         *,
-        output_type: type[T] | None = None,
+        output_type: OutputType[T] | None = None,
         stream: bool = False,
         **options: Unpack[InvokeOptions],
     ) -> T: ...

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from types import UnionType
+from typing import Any, _SpecialForm, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
+from typing_extensions import TypeVar
 
 from ..agents import Agent
 from ..declared_tools import Property
 from ..errors import ConfigurationError, OutputError
 from ..protocol.outcome import RunResult
-from ..providers.structured import StructuredResult, cast, remember_check
-from ..schema import object_schema
+from ..providers.structured import remember_check
+from ..schema import ANSWER, answer_schema, is_bare
 from ..text import excerpt, fault_text
 from ..tools.declaration import property_of
 from ..tools.signature import pydantic_annotation
 
 Schema = Mapping[str, Any]
+T = TypeVar("T", default=Any)
+OutputType = type[T] | UnionType | _SpecialForm
+"""A type of answers: a class, such as a pydantic model or an enum, `list[Type]`, a union, a `Literal`."""
 
 
 def with_output_type(agent: Agent, output_type: Any) -> Agent:
@@ -32,38 +37,51 @@ def with_output_type(agent: Agent, output_type: Any) -> Agent:
     """
     if output_type is str and not agent.outputs:
         return agent
-    described = _members(output_type)
+    described = outputs_of(output_type)
     if agent.outputs and _form(agent.outputs) != _form(described):
         raise ConfigurationError(
             f"output_type={_name(output_type)} and the outputs of the agent {agent.name!r} differ: the type has "
             f"{_form_text(described)}, the agent has {_form_text(agent.outputs)}. Change one of them, or leave one out"
         )
     outputs = _merge(agent.outputs, described) if agent.outputs else described
-    remember_check(outputs, output_type, partial(_faults, described, output_type))
+    remember_check(outputs, _key(output_type), partial(_faults, described, output_type))
     return agent.model_copy(update={"outputs": outputs})
 
 
-def _faults(described: Sequence[Property], output_type: Any, value: dict[str, Any]) -> list[str]:
-    """Return why the answer is no value of the type, for the model to read."""
-    present = _without_nulls(value, described)
+def _key(output_type: Any) -> Hashable:
     try:
-        cast(StructuredResult(present, json.dumps(present)), pydantic_annotation(output_type))
+        hash(output_type)
+    except TypeError:  # An `Annotated` with what has no hash.
+        return repr(output_type)
+    return cast("Hashable", output_type)
+
+
+def _faults(described: Sequence[Property], output_type: Any, value: Any) -> list[str]:
+    """Return why the answer is no value of the type, for the model to read."""
+    root = f"$.{ANSWER}" if is_bare(described) else "$"
+    try:
+        _typed(_without_nulls(value, described), output_type)
     except ValidationError as error:
-        return [_fault(each) for each in error.errors(include_url=False, include_input=False)]
+        return [_fault(each, root) for each in error.errors(include_url=False, include_input=False)]
     except Exception as error:  # A validator's own code, which has failed over what the model wrote.
         return [f"$: {type(error).__name__}: {error}"]
     return []
 
 
-def _fault(detail: Any) -> str:
+def _typed(present: Any, output_type: Any) -> Any:
+    """Return a JSON value as a value of the type. Raises pydantic's ValidationError, and what validators raise."""
+    return TypeAdapter(pydantic_annotation(output_type)).validate_json(json.dumps(present))
+
+
+def _fault(detail: Any, root: str) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
-    return f"${path}: {fault_text(detail)}"
+    return f"{root}{path}: {fault_text(detail)}"
 
 
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:
     """Return the result's output as a value of the type. Raises OutputError when it does not fit."""
     try:
-        return cast(_answer(result, output_type), pydantic_annotation(output_type))
+        return _typed(_without_nulls(result.output, _outputs_or_none(output_type)), output_type)
     except (ValueError, TypeError, PydanticUserError) as error:
         problem = OutputError(
             f"The run's output is no {_name(output_type)}: {excerpt(str(error), 2000)}",
@@ -76,20 +94,18 @@ def typed_output(result: RunResult[Any], output_type: Any) -> Any:
         raise problem from error
 
 
-def _answer(result: RunResult[Any], output_type: Any) -> Any:
-    """Return the output without the nulls that stand for absent values."""
-    if not isinstance(result.output, dict):
-        return result.output
+def _outputs_or_none(output_type: Any) -> list[Property]:
     try:
-        outputs = _members(output_type)
+        return outputs_of(output_type)
     except ConfigurationError:
-        outputs = []
-    present = _without_nulls(result.output, outputs)
-    return StructuredResult(present, json.dumps(present))
+        return []
 
 
-def _members(output_type: Any) -> list[Property]:
-    """Return the members of the type. Raises ConfigurationError when it is not an object with declared members."""
+def outputs_of(output_type: Any) -> list[Property]:
+    """Return the members of the type, or one property without a name where it is not an object with members.
+
+    Raises ConfigurationError for a type whose form `outputs` can't say.
+    """
     try:
         adapter = TypeAdapter(pydantic_annotation(output_type))
         schema = adapter.json_schema()
@@ -97,13 +113,10 @@ def _members(output_type: Any) -> list[Property]:
         raise ConfigurationError(f"output_type={_name(output_type)} has no JSON form: {error}") from error
     if problem := _inexpressible(schema, schema.get("$defs", {}), "", frozenset()):
         raise ConfigurationError(f"output_type={_name(output_type)} can't be asked of a model: {problem}")
-    members = property_of("", output_type, adapter).properties
-    if not members:
-        raise ConfigurationError(
-            f"output_type={_name(output_type)}: expected an object with fields, such as a pydantic model, a dataclass "
-            "or a TypedDict, or else str; put other values into a field of one"
-        )
-    return members
+    described = property_of("", output_type, adapter, has_values=True)
+    if described.kind == "object" and described.values is None and not described.nullable:
+        return described.properties or []
+    return [described]
 
 
 def _inexpressible(schema: Schema, definitions: Schema, at: str, seen: frozenset[str]) -> str | None:
@@ -115,8 +128,11 @@ def _inexpressible(schema: Schema, definitions: Schema, at: str, seen: frozenset
         return _inexpressible(definitions[reference.rpartition("/")[2]], definitions, at, seen | {reference})
     if keyword := next((key for key in ("allOf", "prefixItems", "patternProperties") if key in schema), None):
         return f"{place} needs the JSON Schema keyword {keyword}, which outputs do not have"
-    if at and schema.get("type") == "object" and "properties" not in schema:
-        return f"{place} is a dict, whose keys can't be declared: use a model, a dataclass or a TypedDict"
+    if schema.get("type") == "object" and not schema.get("properties"):
+        values = schema.get("additionalProperties")
+        if not isinstance(values, Mapping):
+            return f"{place} is an object without declared fields, or a dict of anything: say what its values are"
+        return _inexpressible(values, definitions, f"{at}[key]", seen)
     if not {"type", "enum", "const", "anyOf", "oneOf"} & schema.keys():
         return f"{place} may be anything: say what it is"
     inner = [(f"{at}.{name}", member) for name, member in schema.get("properties", {}).items()]
@@ -136,8 +152,8 @@ def _form_of(described: Property) -> Any:
         return sorted(map(repr, (value for value in described.enum_values if value is not None)))
     if described.kind == "union":
         return sorted(repr(_form_of(option)) for option in described.one_of or described.any_of or [])
-    inner = _form(described.properties or []), described.items and _form_of(described.items)
-    return described.kind, *inner
+    inner = [each and _form_of(each) for each in (described.items, described.values)]
+    return described.kind, _form(described.properties or []), *inner
 
 
 def _merge(own: Sequence[Property], described: Sequence[Property]) -> list[Property]:
@@ -162,6 +178,8 @@ def _narrow(own: Property, described: Property) -> Property:
 
 def _without_nulls(value: Any, properties: Sequence[Property]) -> Any:
     """Without the members that are null although the type has none there: models write so what is absent."""
+    if is_bare(properties):
+        return _inner(value, properties[0])
     if not isinstance(value, dict):
         return value
     known = {each.name: each for each in properties}
@@ -173,14 +191,23 @@ def _without_nulls(value: Any, properties: Sequence[Property]) -> Any:
 
 
 def _inner(value: Any, described: Property | None) -> Any:
-    if described is not None and described.kind == "array" and isinstance(value, list):
-        return [_inner(item, described.items) for item in value]
-    return _without_nulls(value, described.properties or []) if described is not None else value
+    match described:
+        case Property(kind="array") if isinstance(value, list):
+            return [_inner(item, described.items) for item in value]
+        case Property(values=Property() as values) if isinstance(value, dict):
+            return {key: _inner(member, values) for key, member in value.items()}
+        case Property(kind="union") if isinstance(value, dict):
+            options = described.one_of or described.any_of or []
+            names = [({each.name for each in option.properties or ()}, option) for option in options]
+            return next((_inner(value, option) for known, option in names if value.keys() <= known), value)
+        case Property():
+            return _without_nulls(value, described.properties or [])
+    return value
 
 
 def _form_text(properties: Sequence[Property]) -> str:
-    return excerpt(json.dumps(object_schema(properties), ensure_ascii=False), 2000)
+    return excerpt(json.dumps(answer_schema(properties), ensure_ascii=False), 2000)
 
 
 def _name(output_type: Any) -> str:
-    return getattr(output_type, "__name__", None) or repr(output_type)
+    return output_type.__name__ if isinstance(output_type, type) and not get_args(output_type) else repr(output_type)

@@ -18,6 +18,7 @@ from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..vouching import Voucher
 from .handle import RunHandle
+from .output_type import OutputType
 from .run_input import loaded_agent
 from .starting import StartOptions, start_workflow
 
@@ -33,7 +34,7 @@ async def start_run(
     id: str | None = None,
     options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
-    output_type: type[T] | None = None,
+    output_type: OutputType[T] | None = None,
     model: str | None = None,
     provider: str | None = None,
     endpoint: str | None = None,
@@ -76,7 +77,7 @@ async def start_run(
 
 
 def get_run(
-    client: Client, id: str, *, output_type: type[T] | None = None, voucher: Voucher | None = None
+    client: Client, id: str, *, output_type: OutputType[T] | None = None, voucher: Voucher | None = None
 ) -> RunHandle[T]:
     """Return a handle on the run of that id; its output is read as `output_type`.
 

@@ -165,7 +165,7 @@ async def create_schedule(
     task_queue: str = "perdure",
     options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
-    output_type: type | None = None,
+    output_type: Any = None,
     **start: Unpack[StartOptions],
 ) -> ScheduledRuns:
     """Start runs of the agent at the times of `cron`, in `timezone`, or `every` so many seconds; returns at once.

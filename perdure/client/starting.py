@@ -162,7 +162,7 @@ async def start_workflow(
     id: str | None = None,
     options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
-    output_type: type | None = None,
+    output_type: Any = None,
 ) -> Started:
     """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's converter."""
     input = new_run(agent, inputs, options, messages, start.get("deps"))
@@ -185,7 +185,7 @@ async def start_request(
     *,
     task_queue: str,
     id: str | None = None,
-    output_type: type | None = None,
+    output_type: Any = None,
 ) -> StartRequest:
     """Return the request for a run with this input, after the checks that need no server.
 

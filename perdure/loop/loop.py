@@ -236,7 +236,7 @@ class AgentLoop(RunPart[Effects]):
 
     def _answer(self, reply: ModelReply) -> Outcome:
         self.append([reply.message])
-        return outcome_of(reply, self.options)
+        return outcome_of(reply, self.options, structured=self._structured)
 
     async def _stop_at(self, limit: RunError) -> Outcome:
         match self.options.on_limit:

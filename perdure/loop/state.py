@@ -15,9 +15,11 @@ from ..errors import OutputError, RunError
 from ..event_data import EventType, LoggedData, LoggedMessagesUpdatedData, StatusData, UsageData
 from ..messages import CutShort, JsonObject, Message, ModelReply, ToolCall, Usage
 from ..options import RunOptions
+from ..schema import ANSWER
 from ..text import DIGITS
 from ..tool_calls import ToolRequest, ToolSpec
 from ..unknown_outcomes import UnknownCall, same_call
+from .verdicts import parsed_output, rewritten_text
 
 LOOP_VERSION = 1
 """Which loop this is: a change that would give other commands for what a history records takes the next number, and
@@ -278,14 +280,18 @@ class Outcome:
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
 
 
-def outcome_of(reply: ModelReply, options: RunOptions) -> Outcome:
-    """Return what the answer gives: the provider's own response if `options.raw`, the value of its JSON, or its
-    text.
+def outcome_of(reply: ModelReply, options: RunOptions, *, structured: bool) -> Outcome:
+    """Return what the answer gives: the provider's own response if `options.raw`, its value if it is `structured`,
+    else its text.
     """
-    text = reply.message.text
+    text, value = reply.message.text, reply.output
     if options.raw and reply.raw is not None:
         return Outcome(reply.raw, text, reply.cut_short)
-    return Outcome(text if reply.output is None else reply.output, text, reply.cut_short)
+    written: Any = parsed_output(text) if structured else text
+    is_wrapped = isinstance(written, dict) and written.keys() == {ANSWER}
+    if value is None and (written[ANSWER] if is_wrapped else written) is not None:
+        return Outcome(text, text, reply.cut_short)
+    return Outcome(value, rewritten_text(value) if is_wrapped else text, reply.cut_short)
 
 
 def send_back(reply: ModelReply, state: LoopState, options: RunOptions, limit: RunError | None) -> tuple[str, Message]:

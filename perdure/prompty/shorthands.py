@@ -104,6 +104,7 @@ class Shorthands:
         """What is wrong with a toolset goes to `fail`."""
         self._written: dict[Place, str | int] = {}
         self._fail = fail
+        self._has_answer = False
 
     def expand(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both templates."""
@@ -113,12 +114,16 @@ class Shorthands:
         asset["inputs"] = self._properties(data.get("inputs"), ("inputs",), values=True)
         asset["outputs"] = self._properties(data.get("outputs"), ("outputs",))
         asset["tools"] = self._tools(data.get("tools"))
+        if isinstance(answer := answer_in(data), Mapping) and not asset["outputs"]:
+            self._has_answer = True
+            asset["outputs"] = [{**self._property(answer, ("outputs", 0)), "name": ""}]
         asset["template"] = _template(data.get("template"))
         return {key: value for key, value in asset.items() if value is not None}
 
     def written_path(self, place: Place) -> Place:
         """Return the place that the author knows for a place in the canonical form."""
-        return tuple(self._written.get(place[: end + 1], step) for end, step in enumerate(place))
+        written = tuple(self._written.get(place[: end + 1], step) for end, step in enumerate(place))
+        return (*ANSWER, *written[2:]) if self._has_answer and place[:1] == ("outputs",) else written
 
     def _tools(self, value: Any) -> Any:
         """Return a list of tools, in which those of a toolset stand in its place."""
@@ -171,8 +176,9 @@ class Shorthands:
         expanded = dict(spec)
         kind = expanded.get("kind")
         expanded["kind"] = kind_of(spec.get("default")) if kind is None else kind_named(kind) or kind
-        if "items" in spec:
-            expanded["items"] = self._property(spec["items"], (*place, "items"))
+        for key in ("items", "values"):
+            if key in spec:
+                expanded[key] = self._property(spec[key], (*place, key))
         for key in ("properties", "oneOf", "anyOf"):
             if key in spec:
                 expanded[key] = self._properties(spec[key], (*place, key))
@@ -250,6 +256,18 @@ def _property_of(spec: Any, *, values: bool) -> Any:
     if isinstance(spec, Mapping) and ("kind" in spec or not values):
         return spec
     return {"kind": kind_of(spec), "default": spec}
+
+
+ANSWER: Place = ("metadata", "perdure", "output")
+"""Where a file says what the answer is that is not an object with declared members."""
+
+
+def answer_in(data: Mapping[str, Any]) -> Any:
+    """Return that property; None where there is none."""
+    found: Any = data
+    for key in ANSWER:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
 
 
 def _wrap(key: str, value: Any) -> Any:

@@ -16,7 +16,7 @@ from ..settings.values import unknown
 from ..text import did_you_mean, fault_text
 from .portable import is_secret_key
 from .references import FromEnvironment, is_unset
-from .shorthands import last_name, map_strings, maps_in, pointer, strings
+from .shorthands import ANSWER, answer_in, last_name, map_strings, maps_in, pointer, strings
 
 _EXPECTED = {
     "string": "a string",
@@ -109,6 +109,8 @@ def _explain(detail: ErrorDetails, place: Place) -> str:
 def _name_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     for key in ("inputs", "outputs", "tools"):
         yield from _list_problems(asset.get(key), (key,))
+    if answer_in(asset) is not None and any(each.get("name") for _, each in maps_in(asset.get("outputs"))):
+        yield ANSWER, "is another answer than `outputs`: expected one of them"
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         yield from _list_problems(tool.get("parameters"), (*place, "parameters"))
 
@@ -168,6 +170,8 @@ def _list_problems(items: Any, place: Place) -> Iterator[tuple[Place, str]]:
     names: set[str] = set()
     for where, item in maps_in(items, place):
         name = item.get("name")
+        if name == "" and place == ("outputs",) and len(items) == 1:
+            continue  # The answer itself.
         if not name and (name is not None or place != ("tools",)):
             yield (*where, "name"), "is missing"
         elif isinstance(name, str) and name in names:

@@ -13,7 +13,7 @@ from typing import Any
 from ..agents import Agent, PromptCache
 from ..declared_tools import CustomTool, Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, Usage
-from ..schema import CLOSED, object_schema
+from ..schema import CLOSED, answer_schema
 from .anthropic_stream import LAST_IS_WHOLE, MessagesStream
 from .base import CallSeries, FunctionDefinition, StreamAssembler, provider_call
 from .ends import Answer
@@ -106,7 +106,7 @@ class AnthropicMessages(WireFormat):
         return {"name": tool.name, **super().provider_tool(tool)}
 
     def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
-        return {"output_config": {"format": {"type": "json_schema", "schema": object_schema(outputs, CLOSED)}}}
+        return {"output_config": {"format": {"type": "json_schema", "schema": answer_schema(outputs, CLOSED)}}}
 
     def read(self, response: Mapping[str, Any]) -> Answer:
         blocks = response["content"]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..agents import PromptCache
 from ..declared_tools import Property
 from ..messages import AudioPart, FilePart
-from ..schema import STRICT, object_schema
+from ..schema import STRICT_ANSWER, answer_schema
 from .base import CallSeries, FunctionDefinition
 from .prompt_cache import with_cache_key
 from .sdks import openai_sdk
@@ -42,7 +42,7 @@ def function_fields(definition: FunctionDefinition) -> dict[str, Any]:
 
 def schema_fields(outputs: Sequence[Property]) -> dict[str, Any]:
     """Return the schema of an answer. Raises ValueError for a union without alternatives."""
-    return {"name": "structured_output", "strict": True, "schema": object_schema(outputs, STRICT)}
+    return {"name": "structured_output", "strict": True, "schema": answer_schema(outputs, STRICT_ANSWER)}
 
 
 def file_data(part: FilePart) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
 from threading import Lock
@@ -12,10 +13,10 @@ from typing import Any, TypeVar
 from cachetools import LRUCache
 
 from ..declared_tools import Property
-from ..schema import LENIENT, object_schema
+from ..schema import ANSWER, LENIENT, answer_schema, is_bare
 from ..text import excerpt, valid_json
 
-Check = Callable[[dict[str, Any]], list[str]]
+Check = Callable[[Any], list[str]]
 """Why an answer that fits the `outputs` is refused all the same; [] when it is not. Must not raise."""
 
 REMEMBERED = 1000
@@ -31,7 +32,7 @@ def remember_check(outputs: Sequence[Property], of: Hashable, check: Check) -> N
         _checks[_digest(outputs), of] = check
 
 
-def check_faults(value: dict[str, Any], outputs: Sequence[Property]) -> list[str]:
+def check_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
     """Return why no check for these outputs takes the answer; [] when one does, or when there is none.
 
     A run does not say which type its caller has: where several have the same outputs, one of them is enough.
@@ -81,13 +82,48 @@ def structured_value(text: str) -> Any:
     return StructuredResult(value, text) if isinstance(value, dict) else value
 
 
+def answer_value(text: str, outputs: Sequence[Property]) -> Any:
+    """Return the value of an answer, out of the object that it is wrapped in, with entries as the objects they mean.
+
+    It is a StructuredResult where it is just what the model wrote; the text itself when that is not JSON.
+    """
+    value = structured_value(text)
+    if is_bare(outputs):
+        is_wrapped = isinstance(value, dict) and value.keys() == {ANSWER}
+        return _without_entries(value[ANSWER] if is_wrapped else value, outputs[0])
+    plain = _without_entries(value, Property(kind="object", properties=list(outputs)))
+    return value if plain == value else plain
+
+
+def _without_entries(value: Any, prop: Property | None) -> Any:
+    """Return the value with objects in the place of lists of `{key, value}` that stand for them."""
+    match prop:
+        case Property(kind="array", items=Property() as items) if isinstance(value, list):
+            return [_without_entries(each, items) for each in value]
+        case Property(kind="object", values=Property() as values):
+            if isinstance(value, list) and all(isinstance(e, dict) and e.keys() == {"key", "value"} for e in value):
+                value = {str(entry["key"]): entry["value"] for entry in value}
+            return {k: _without_entries(v, values) for k, v in value.items()} if isinstance(value, dict) else value
+        case Property(kind="object") if isinstance(value, dict):
+            known = {each.name: each for each in prop.properties or []}
+            return {name: _without_entries(member, known.get(name)) for name, member in value.items()}
+        case Property(kind="union"):
+            read = ((_without_entries(value, each), each) for each in prop.one_of or prop.any_of or [])
+            return next((found for found, each in read if not output_faults(found, [_nameless(each)])), value)
+    return value
+
+
+def _nameless(prop: Property) -> Property:
+    return prop.model_copy(update={"name": ""})
+
+
 def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]:
-    """Value of an answer and why it does not fit the declared outputs; the value is None if it is no object.
+    """Value of an answer and why it does not fit the declared outputs; None for what is not the declared object.
 
     Where this process knows of a type with these outputs, its own rules count too (`remember_check`).
     """
-    value = structured_value(text)
-    if not isinstance(value, StructuredResult):
+    value = answer_value(text, outputs)
+    if not (is_bare(outputs) or isinstance(value, dict)):
         return None, ["the answer is not a JSON object"]
     return value, output_faults(value, outputs) or _shown_faults(check_faults(value, outputs))
 
@@ -99,11 +135,33 @@ def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
     """
     from jsonschema import Draft202012Validator
 
-    errors = islice(Draft202012Validator(object_schema(outputs, LENIENT)).iter_errors(value), MAX_FAULTS)
+    written = {ANSWER: value} if is_bare(outputs) else value
+    errors = Draft202012Validator(answer_schema(outputs, LENIENT)).iter_errors(written)
     try:
-        return _shown_faults(f"{error.json_path}: {error.message}" for error in errors)
+        return _shown_faults(fault for error in errors for fault in _faults_of(error))
     except RecursionError:
         return ["the answer is nested too deeply"]
+
+
+def _faults_of(error: Any, member: str = "") -> Iterator[str]:
+    """Yield the fault, or, for a value that fits no alternative, those of the alternative that it is most like."""
+    alternatives: dict[Any, list[Any]] = defaultdict(list)
+    for each in error.context:
+        alternatives[each.relative_schema_path[0]].append(each)
+    if not alternatives:
+        yield f"{error.json_path}{member}: {error.message}"
+        return
+    place = len(error.absolute_path)
+    best = min(
+        alternatives,
+        key=lambda number: (
+            any(each.validator == "type" and len(each.absolute_path) == place for each in alternatives[number]),
+            len(alternatives[number]),
+        ),
+    )
+    schema = error.validator_value[best]
+    for each in alternatives[best]:
+        yield from _faults_of(each, f" (as {schema.get('title') or schema.get('type')})")
 
 
 def _shown_faults(faults: Iterable[str]) -> list[str]:

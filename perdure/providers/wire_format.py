@@ -34,7 +34,7 @@ from .outgoing import as_offered, for_server, kept_content, name_choice, own_nam
 from .refusals import MARKS, refused_part, without
 from .sdk_call import SdkCall
 from .sdks import SdkNames
-from .structured import read_answer, structured_value
+from .structured import answer_value, read_answer
 
 Send = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
@@ -157,7 +157,7 @@ class WireFormat(Provider):
         answer = self._answer(response)
         if answer.tool_calls:
             return own_names(answer.tool_calls, agent)
-        return structured_value(answer.text) if agent.outputs else answer.text
+        return answer_value(answer.text, agent.outputs) if agent.outputs else answer.text
 
     def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
         try:

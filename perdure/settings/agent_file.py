@@ -204,6 +204,7 @@ def _read_own(value: object, settings: Settings, session: SessionSettings) -> No
     """The settings under our own names. Those of called agents are read where such tools are declared."""
     known: dict[str, Callable[[Any, Place], None]] = {
         "agents": lambda value, place: None,
+        "output": _require_map,
         "session": lambda value, place: _read_session(value, place, settings, session),
         **{name: _own_option(settings, option) for name, option in OPTION_NAMES.items()},
     }
@@ -222,6 +223,11 @@ def _read_own(value: object, settings: Settings, session: SessionSettings) -> No
 
 def _own_option(settings: Settings, option: str) -> Callable[[Any, Place], None]:
     return lambda value, place: settings.choose(place, option, value)
+
+
+def _require_map(value: object, place: Place) -> None:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{value!r:.80}: expected a property, such as {{kind: array, items: {{kind: string}}}}")
 
 
 def _refuse(value: object, place: Place) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from ..agents import Agent, loaded_from, others_of, with_others
 from ..argument_types import require, require_tools
 from ..client.callers import wait_for_result
-from ..client.output_type import typed_output, with_output_type
+from ..client.output_type import OutputType, typed_output, with_output_type
 from ..client.run_input import loaded_agent, recorded_deps
 from ..conversation import Conversation
 from ..errors import LoadError, RunError, ToolNotRegisteredError
@@ -87,7 +87,7 @@ class InProcessRun(Generic[T]):
         on_event: EventCallback | None = None,
         on_checkpoint: Callable[[LoopState], None] | None = None,
         threads: bool = True,
-        output_type: type[T] | None = None,
+        output_type: OutputType[T] | None = None,
         prices: PriceSource | None = None,
     ) -> None:
         require(agent=agent, messages=messages, inputs=inputs, guardrails=guardrails, compactor=compactor)

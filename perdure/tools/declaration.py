@@ -29,10 +29,22 @@ _KINDS: dict[str, PropertyKind] = {
 }
 
 
-def property_of(name: str, annotation: Any, adapter: TypeAdapter[Any] | None) -> Property:
-    """Property that describes a parameter of that type; where the type says nothing, one that accepts anything."""
+class _Definitions(dict[str, Any]):
+    """The types that a schema refers to, by name."""
+
+    has_values = False
+    """Whether it is said of a dict what its values are."""
+
+
+def property_of(name: str, annotation: Any, adapter: TypeAdapter[Any] | None, *, has_values: bool = False) -> Property:
+    """Property that describes a parameter of that type; where the type says nothing, one that accepts anything.
+
+    With `has_values`, it says what the values of a dict are, as `outputs` can.
+    """
     schema = adapter.json_schema() if adapter else {}
-    described = _property_of(schema, schema.get("$defs", {}), frozenset())
+    definitions = _Definitions(schema.get("$defs", {}))
+    definitions.has_values = has_values
+    described = _property_of(schema, definitions, frozenset())
     return described.model_copy(
         update={"name": name, "description": described.description or _annotated_text(annotation)}
     )
@@ -45,7 +57,7 @@ def _annotated_text(annotation: Any) -> str | None:
     return next((extra for extra in get_args(annotation)[1:] if isinstance(extra, str)), None)
 
 
-def _property_of(schema: Schema, definitions: Schema, seen: frozenset[str]) -> Property:
+def _property_of(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> Property:
     """`seen` has the definitions around this one: a type that contains itself is described as a plain object there."""
     reference = schema.get("$ref")
     if reference in seen:
@@ -59,20 +71,26 @@ def _property_of(schema: Schema, definitions: Schema, seen: frozenset[str]) -> P
     )
 
 
-def _alternatives(schema: Schema, definitions: Schema, seen: frozenset[str]) -> Property | None:
+def _alternatives(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> Property | None:
     keyword = "oneOf" if "oneOf" in schema else "anyOf"
     options = [option for option in schema.get(keyword, []) if option != {"type": "null"}]
     if not options:
         return None
     nullable = len(options) < len(schema[keyword])
-    properties = [_property_of(option, definitions, seen) for option in options]
+    properties = [_alternative(option, definitions, seen) for option in options]
     if len(properties) == 1:
         return properties[0].model_copy(update={"nullable": nullable or properties[0].nullable})
     union = {"one_of": properties} if keyword == "oneOf" else {"any_of": properties}
     return Property(kind="union", nullable=nullable, **union)
 
 
-def _plain(schema: Schema, definitions: Schema, seen: frozenset[str]) -> Property:
+def _alternative(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> Property:
+    """One of several, which has the name of its type."""
+    described = _property_of(schema, definitions, seen)
+    return described.model_copy(update={"name": schema.get("$ref", "").rpartition("/")[2]})
+
+
+def _plain(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> Property:
     values = schema.get("enum") or ([schema["const"]] if "const" in schema else None)
     if values:
         return Property(kind=_kind_of_value(values[0]), enum_values=list(values))
@@ -88,6 +106,8 @@ def _plain(schema: Schema, definitions: Schema, seen: frozenset[str]) -> Propert
             _property_of(member, definitions, seen).model_copy(update={"name": name, "required": name in required})
             for name, member in schema["properties"].items()
         ]
+    elif definitions.has_values and kind == "object" and schema.get("additionalProperties"):
+        described.values = _property_of(schema["additionalProperties"], definitions, seen)
     return described
 
 

@@ -33,7 +33,7 @@ from ...settings.agent_file import SessionSettings, session_settings, with_caden
 from ...text import valid_json, valid_text
 from ...vouching import Voucher
 from ..handle import RunHandle
-from ..output_type import with_output_type
+from ..output_type import OutputType, with_output_type
 from ..run_input import loaded_agent, new_run
 from ..starting import StartOptions, current_traceparent
 from ..updates import PATIENCE_SECONDS
@@ -136,7 +136,7 @@ def session(
     user: str | None = None,
     memo: Mapping[str, Any] | None = None,
     patience: float = PATIENCE_SECONDS,
-    output_type: type[T] | None = None,
+    output_type: OutputType[T] | None = None,
     voucher: Voucher | None = None,
     deps: Any = None,
 ) -> Session[T]:
@@ -203,7 +203,7 @@ class Session(Generic[T]):
         arguments: _SessionArguments,
         *,
         patience: float,
-        output_type: type[T] | None = None,
+        output_type: OutputType[T] | None = None,
     ) -> None:
         self.id = id
         """The workflow id; its runs are `ID/1`, `ID/2`, …"""
