@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic
 from typing import TypeVar as PlainTypeVar
@@ -250,11 +251,8 @@ class RunHandle(Controls, Generic[T]):
 
     async def _output(self) -> RunOutput:
         """Return what the workflow returns, from whatever link it does so."""
-        return await self._chain.at_current(self._output_after)
-
-    async def _output_after(self, link: WorkflowHandle[Any, Any]) -> RunOutput:
-        typed = self._client.get_workflow_handle(self.id, run_id=link.run_id, result_type=RunOutput)
-        output: RunOutput = await typed.result()
+        find = partial(self._client.get_workflow_handle, self.id, result_type=RunOutput)
+        output: RunOutput = await self._chain.at_current(lambda link: find(run_id=link.run_id).result())
         return output
 
     def called(self, id: str, first_run_id: str | None = None) -> RunHandle:
@@ -291,6 +289,16 @@ class RunHandle(Controls, Generic[T]):
                 async for event in events:
                     yield event
 
+    def stream_output(self) -> AsyncIterator[Any]:
+        """Yield the answer while the model writes it, then the checked output that `result` has.
+
+        What is not whole yet is JSON, an object or a list as far as it goes, or a text where the agent has no
+        `outputs`; it begins anew where the model does. Needs `RunOptions.stream`. Raises like `result`.
+        """
+        from .partial_output import partial_outputs
+
+        return partial_outputs(self, lambda: self._log.link.input.agent.outputs)
+
     async def fork(
         self,
         at: int,
@@ -318,13 +326,8 @@ class RunHandle(Controls, Generic[T]):
         with run_not_found(self._chain):
             fork = await fork_of(self._chain, at, Changes(steer, model, agent, fields, inputs))
         start = StartOptions(**{**fork.start, "id_reuse_policy": id_reuse_policy})
-        more: dict[str, Any] = {
-            "task_queue": fork.task_queue,
-            "id": id,
-            "options": fork.options,
-            "messages": fork.messages,
-        }
-        started = await start_workflow(self._client, fork.agent, fork.inputs, start, **more)
+        more: dict[str, Any] = {"task_queue": fork.task_queue, "id": id, "options": fork.options}
+        started = await start_workflow(self._client, fork.agent, fork.inputs, start, messages=fork.messages, **more)
         return RunHandle(self._client, started.id, origin=started.origin, output_type=self._output_type)
 
     async def fork_of(self) -> ForkOf | None:
@@ -374,13 +377,10 @@ class RunHandle(Controls, Generic[T]):
 
     async def actions(self) -> RunActions:
         """Return what the run takes on Temporal Cloud so far, as its histories show it (`perdure docs cost`)."""
-        from .reading.actions import RunActions, count_actions
+        from .reading.actions import actions_of
 
-        actions = RunActions()
         with run_not_found(self._chain):
-            async for link in self._chain.links():
-                count_actions(actions, link)
-        return actions
+            return await actions_of(self._chain)
 
     async def tool_result(self, call_id: str, *, iteration: int | None = None) -> ToolResult:
         """Result of one tool call, whole, also where the conversation has it shortened; works on closed runs too.

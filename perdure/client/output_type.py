@@ -60,7 +60,7 @@ def _faults(described: Sequence[Property], output_type: Any, value: Any) -> list
     """Return why the answer is no value of the type, for the model to read."""
     root = f"$.{ANSWER}" if is_bare(described) else "$"
     try:
-        _typed(_without_nulls(value, described), output_type)
+        _read_as(_without_nulls(value, described), output_type)
     except ValidationError as error:
         return [_fault(each, root) for each in error.errors(include_url=False, include_input=False)]
     except Exception as error:  # A validator's own code, which has failed over what the model wrote.
@@ -68,7 +68,7 @@ def _faults(described: Sequence[Property], output_type: Any, value: Any) -> list
     return []
 
 
-def _typed(present: Any, output_type: Any) -> Any:
+def _read_as(present: Any, output_type: Any) -> Any:
     """Return a JSON value as a value of the type. Raises pydantic's ValidationError, and what validators raise."""
     return TypeAdapter(pydantic_annotation(output_type)).validate_json(json.dumps(present))
 
@@ -81,7 +81,7 @@ def _fault(detail: Any, root: str) -> str:
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:
     """Return the result's output as a value of the type. Raises OutputError when it does not fit."""
     try:
-        return _typed(_without_nulls(result.output, _outputs_or_none(output_type)), output_type)
+        return _read_as(_without_nulls(result.output, _outputs_or_none(output_type)), output_type)
     except (ValueError, TypeError, PydanticUserError) as error:
         problem = OutputError(
             f"The run's output is no {_name(output_type)}: {excerpt(str(error), 2000)}",

@@ -19,7 +19,7 @@ from ..schema import ANSWER
 from ..text import DIGITS
 from ..tool_calls import ToolRequest, ToolSpec
 from ..unknown_outcomes import UnknownCall, same_call
-from .verdicts import parsed_output, rewritten_text
+from .verdicts import rewritten_text, value_in
 
 LOOP_VERSION = 1
 """Which loop this is: a change that would give other commands for what a history records takes the next number, and
@@ -287,7 +287,7 @@ def outcome_of(reply: ModelReply, options: RunOptions, *, structured: bool) -> O
     text, value = reply.message.text, reply.output
     if options.raw and reply.raw is not None:
         return Outcome(reply.raw, text, reply.cut_short)
-    written: Any = parsed_output(text) if structured else text
+    written: Any = value_in(text) if structured else text
     is_wrapped = isinstance(written, dict) and written.keys() == {ANSWER}
     if value is None and (written[ANSWER] if is_wrapped else written) is not None:
         return Outcome(text, text, reply.cut_short)

@@ -45,11 +45,11 @@ def with_text(reply: ModelReply, text: str, faults: list[str], *, structured: bo
     """
     metadata = {key: value for key, value in reply.message.metadata.items() if key != "provider_content"}
     message = Message(role="assistant", parts=[TextPart(value=text)], metadata=metadata)
-    output, faults = (parsed_output(text), faults) if structured else (None, [])
+    output, faults = (value_in(text), faults) if structured else (None, [])
     return reply.model_copy(update={"message": message, "output": output, "raw": None, "faults": faults})
 
 
-def parsed_output(text: str) -> Any:
+def value_in(text: str) -> Any:
     """Return the value of a text that is JSON; the text itself when it is not."""
     try:
         return valid_json(json.loads(text))

@@ -83,11 +83,15 @@ def structured_value(text: str) -> Any:
 
 
 def answer_value(text: str, outputs: Sequence[Property]) -> Any:
-    """Return the value of an answer, out of the object that it is wrapped in, with entries as the objects they mean.
+    """Return the value of an answer; the text itself when that is not JSON.
 
-    It is a StructuredResult where it is just what the model wrote; the text itself when that is not JSON.
+    It is a StructuredResult where it is just what the model wrote.
     """
-    value = structured_value(text)
+    return read_value(structured_value(text), outputs)
+
+
+def read_value(value: Any, outputs: Sequence[Property]) -> Any:
+    """Return an answer out of the object that it is wrapped in, with entries as the objects that they stand for."""
     if is_bare(outputs):
         is_wrapped = isinstance(value, dict) and value.keys() == {ANSWER}
         return _without_entries(value[ANSWER] if is_wrapped else value, outputs[0])

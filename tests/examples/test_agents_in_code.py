@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script
+from perdure.testing.script import Script, ScriptedReply, ScriptedRequest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents-in-code.md").read_text()
 MAX_LINES = 30
@@ -38,6 +38,21 @@ def section(heading: str, script: Script) -> Callable[[Check], Check]:
 def _deps(names: dict[str, Any], model: ScriptedModel) -> None:
     assert names["answer"] == "It was sent."
     assert model.requests[1].messages[-1].text == "north: sent"
+
+
+def _claims(request: ScriptedRequest) -> ScriptedReply:
+    if any("late" in message.text for message in request.messages):
+        return says('{"answer": {"text": "When was it sent?"}}', chunk_delay=0.1)
+    return says('{"answer": {"euros": %s, "reason": "broken"}}' % ("5" if request.step else '"x"'))
+
+
+@section("Answers of any type", _claims)
+def _answers(names: dict[str, Any], model: ScriptedModel) -> None:
+    assert names["decision"] == names["Refund"](euros=5, reason="broken")
+    assert "$.answer.euros (as Refund): 'x' is not of type 'integer'" in model.requests[1].messages[-1].text
+    *parts, last = names["seen"]
+    assert last == names["Question"](text="When was it sent?")
+    assert all("When was it sent?".startswith(part.get("text", "")) for part in parts)
 
 
 @pytest.mark.parametrize("heading", SECTIONS)

@@ -9,6 +9,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionStartedEventAttributes
 
 from ...activities.heartbeat import BEAT_SHARES, beat_seconds
+from ...history.chain import Chain
 from ...history.link import RecordedLink
 from ...options import OWN_CADENCE, cadence_of
 from ...protocol.activities import CALL_MODEL
@@ -54,6 +55,14 @@ class RunActions(BaseModel):
         """What the histories show, without the estimates."""
         calls = self.activities + self.retries + self.local_activities + self.timers + self.children
         return self.starts + calls + self.messages + self.search_attributes
+
+
+async def actions_of(chain: Chain) -> RunActions:
+    """Return what all links of a run take so far. Raises what `Chain.links` raises."""
+    actions = RunActions()
+    async for link in chain.links():
+        count_actions(actions, link)
+    return actions
 
 
 def count_actions(actions: RunActions, link: RecordedLink) -> None:

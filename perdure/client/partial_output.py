@@ -1,0 +1,69 @@
+"""The answer of a run as far as its model has written it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_core import from_json
+
+from ..declared_tools import Property
+from ..providers.structured import read_value
+from ..schema import ANSWER, is_bare
+
+if TYPE_CHECKING:
+    from ..events import RunEvent
+    from .handle import RunHandle
+
+Outputs = Sequence[Property] | None
+
+
+async def partial_outputs(run: RunHandle, outputs: Callable[[], Outputs]) -> AsyncIterator[Any]:
+    """Yield the run's answer so far, each time that it has changed, then its output; `outputs` are its agent's.
+
+    Raises what the run's `stream` and `result` raise.
+    """
+    last = None
+    async with aclosing(cast("AsyncGenerator[RunEvent, None]", run.stream())) as events:
+        async for text in _texts(events):
+            if (found := partial_value(text, outputs())) not in (None, last):
+                last = found
+                yield found
+    yield (await run.result()).output
+
+
+async def _texts(events: AsyncIterator[RunEvent]) -> AsyncIterator[str]:
+    """Yield what the model has written so far, each time that it has written more."""
+    text, iteration = "", 0
+    async for event in events:
+        if event.type == "text_reset" or event.iteration != iteration:
+            text, iteration = "", event.iteration
+        if event.type == "token":
+            text += event.data["token"]
+            yield text
+
+
+def partial_value(text: str, outputs: Outputs) -> Any:
+    """Return the value of the beginning of an answer; None where it does not say anything yet, or is not JSON."""
+    if not outputs:
+        return text
+    try:
+        value = _without_begun_entry(from_json(text, allow_partial="trailing-strings"))
+    except ValueError:
+        return None
+    is_wrapped = isinstance(value, dict) and ANSWER in value
+    if is_bare(outputs) and isinstance(value, dict) and not is_wrapped:
+        return None
+    return read_value(value, outputs)
+
+
+def _without_begun_entry(value: Any) -> Any:
+    """Return the value without an entry of a dict, `{key, value}`, at its very end that has no value yet."""
+    if isinstance(value, list) and value:
+        is_begun = isinstance(value[-1], dict) and value[-1].keys() <= {"key"}
+        return value[:-1] if is_begun else [*value[:-1], _without_begun_entry(value[-1])]
+    if isinstance(value, dict) and value:
+        last = next(reversed(value))
+        return {**value, last: _without_begun_entry(value[last])}
+    return value
