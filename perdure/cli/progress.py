@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..commands import command_line, ways_to_decide
 from ..declared_tools import ApprovalPolicy, needs_gateway
@@ -60,6 +60,9 @@ class Progress:
             self.end_line()
             for line in held_lines(event, self._run_id):
                 say(f"  {line}", "strong")
+        elif event.type in SENTENCES:
+            self.end_line()
+            say(f"  {SENTENCES[event.type](event.data)}", "strong")
         elif event.type in _LINES:
             tone, text = _LINES[event.type]
             self._failure = event.data.get("message") if event.type == "error" else None
@@ -149,10 +152,16 @@ def _status(data: JsonView) -> str:
     return f"{said}{'' if said.endswith('.') else ':'} {reason}" if reason else said
 
 
+SENTENCES: Mapping[str, Callable[[JsonView], str]] = {
+    "cost_warning": describe_warning,
+    "model_fallback": describe_fallback,
+    "went_on": describe_going_on,
+    "slept": describe_sleep,
+    **dict.fromkeys(("permission_vote", "permission_escalated", "permission_completed"), describe_decision),
+}
+"""What is said of an event on a line of its own, here as on a terminal (`View`)."""
 _LINES: dict[str, tuple[Tone, Callable[[JsonView], str]]] = {
     "llm_complete": ("faint", _usage),
-    "cost_warning": ("strong", lambda data: f"  {describe_warning(data)}"),
-    "model_fallback": ("strong", lambda data: f"  {describe_fallback(data)}"),
     "provider_tool": ("faint", lambda data: f"  {describe_provider_tool(data)}"),
     "text_reset": ("faint", lambda data: "  the model begins its text anew"),
     "tool_call_start": ("call", lambda data: f"  {describe_call(data['name'], data.get('arguments'))}"),
@@ -166,11 +175,6 @@ _LINES: dict[str, tuple[Tone, Callable[[JsonView], str]]] = {
         lambda data: f"  context trimmed: {count_of(data.get('removed', 0), 'message')} summarised",
     ),
     "compaction_failed": ("faint", _message),
-    "went_on": ("strong", lambda data: f"  {describe_going_on(data)}"),
-    "slept": ("strong", lambda data: f"  {describe_sleep(data)}"),
-    "permission_vote": ("strong", lambda data: f"  {describe_decision(data)}"),
-    "permission_escalated": ("strong", lambda data: f"  {describe_decision(data)}"),
-    "permission_completed": ("strong", lambda data: f"  {describe_decision(data)}"),
 }
 _SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_completed", "held", "went_on", "slept")
 """What is shown of the runs of other agents, which may go on at the same time."""

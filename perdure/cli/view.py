@@ -18,15 +18,13 @@ from ..messages import Message
 from ..text import count_of, format_usd, one_line, visible
 from .console import (
     describe_decision,
-    describe_fallback,
     describe_provider_tool,
     describe_seconds,
     describe_usage,
-    describe_warning,
     short_call,
     to_json,
 )
-from .progress import describe_going_on, describe_sleep, held_lines, request_lines
+from .progress import SENTENCES, held_lines, request_lines
 from .terminal import VisibleConsole
 from .under_way import FlowingText, UnderWay, indent, key_of, time_taken
 
@@ -81,8 +79,7 @@ class EventLines:
             "text_reset": self._begins_anew,
             "llm_complete": self._model_answered,
             "messages_updated": self._messages_read,
-            "cost_warning": lambda event: _note(describe_warning(event.data)),
-            "model_fallback": lambda event: _note(describe_fallback(event.data)),
+            **dict.fromkeys(SENTENCES, lambda event: _note(SENTENCES[event.type](event.data))),
             "provider_tool": lambda event: _note(describe_provider_tool(event.data), "dim", is_cut=True),
             "tool_call_start": self._tool_called,
             "tool_progress": under_way.note_progress,
@@ -94,11 +91,8 @@ class EventLines:
             "compaction_complete": self._compaction,
             "compaction_failed": self._failure,
             "permission_requested": under_way.await_person,
-            **dict.fromkeys(("permission_vote", "permission_escalated"), lambda it: _note(describe_decision(it.data))),
             "permission_completed": self._decision,
             "held": self._hold_lines,
-            "went_on": lambda event: _note(describe_going_on(event.data)),
-            "slept": lambda event: _note(describe_sleep(event.data)),
             "done": self._end,
             "cancelled": self._end,
             "failed": self._end,

@@ -8,8 +8,8 @@ what a `Memo` writes of them is kept. Messages in any other list are written ane
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
-from weakref import ref
+from typing import Any, Generic, TypeVar
+from weakref import finalize
 
 from pydantic import BaseModel
 
@@ -20,11 +20,6 @@ Subject = TypeVar("Subject", bound=BaseModel)
 
 class Unchanging(list[T]):
     """Messages (or agents) that nobody changes any more, nor anything that is written of them."""
-
-
-class _Kept(NamedTuple, Generic[Subject, Item]):
-    subject: ref[Subject]
-    items: list[Item]
 
 
 class Memo(Generic[Subject, Item]):
@@ -41,7 +36,8 @@ class Memo(Generic[Subject, Item]):
     ) -> None:
         self._write = write
         self._join = join
-        self._kept: dict[int, _Kept[Subject, Item]] = {}
+        self._kept: dict[int, list[Item]] = {}
+        """By the place in memory of a subject that lives."""
 
     def __call__(self, subjects: Sequence[Subject]) -> list[Item]:
         """Return the items of all subjects. Those of `Unchanging` ones belong to the memo: nobody may change them."""
@@ -61,12 +57,7 @@ class Memo(Generic[Subject, Item]):
 
     def _write_once(self, subject: Subject) -> list[Item]:
         key = id(subject)
-        kept = self._kept.get(key)
-        # Another subject may have taken the same place in memory before the end of this one was reported.
-        if kept is None or kept.subject() is not subject:
-            kept = self._kept[key] = _Kept(ref(subject, lambda gone: self._forget(key, gone)), self._write(subject))
-        return kept.items
-
-    def _forget(self, key: int, gone: ref[Subject]) -> None:
-        if (kept := self._kept.get(key)) and kept.subject is gone:
-            del self._kept[key]
+        if key not in self._kept:
+            self._kept[key] = self._write(subject)
+            finalize(subject, self._kept.pop, key, None).atexit = False
+        return self._kept[key]
