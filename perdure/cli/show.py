@@ -156,6 +156,8 @@ def _held_up(each: JsonView) -> Iterator[str]:
         yield f"{count_of(each['tries'], 'try' if each['tries'] == 1 else 'trie')}{why}"
     if each["lost"]:
         yield f"{count_of(each['lost'], 'attempt')} lost with a worker"
+    if each.get("held"):
+        yield f"held {describe_seconds(each['held'])}"
     if each["steering"]:
         yield f"{count_of(len(each['steering']), 'steering message')} read"
     if each["trimmed"]:
@@ -180,6 +182,7 @@ def _tool(tool: JsonView, *, has_ended: bool, waits: bool) -> str:
         "its outcome is not known" if tool.get("outcome_unknown") else "",
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
         count_of(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
+        f"{count_of(tool['refusals'], 'refusal')} by workers without it" if tool.get("refusals") else "",
         _decision(tool),
         _children(tool),
     ]
@@ -328,13 +331,13 @@ async def _forks(chain: Chain) -> list[str]:
 def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescription, now: float) -> JsonObject:
     ended = described.close_time.timestamp() if described.close_time else None
     until = ended or now
-    waiting = [each.since for each in status.pending_approvals] if ended is None else []
+    waiting = [each.since for each in status.pending_approvals] + [each.since for each in status.held]
     seconds = until - found.started
     return {
         "started": _as_time(found.started),
         "ended": _as_time(ended) if ended else None,
         "seconds": round(seconds, 3),
-        "active_seconds": round(max(0.0, seconds - found.seconds_waited(waiting, until)), 3),
+        "active_seconds": round(max(0.0, seconds - found.seconds_waited(() if ended else waiting, until)), 3),
     }
 
 

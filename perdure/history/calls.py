@@ -28,6 +28,7 @@ from .events import (
     Times,
     decode,
     error_of,
+    is_refusal,
 )
 from .link import CONVERSATION_ACTIVITIES, RecordedLink
 
@@ -205,9 +206,13 @@ async def _execution(
 ) -> Execution:
     """Combine the executions of one call: the last one counts."""
     last = steps[-1]
-    count = sum(not isinstance(step, RecordedActivity) or step.type != activities.FINISH_CALL for step in steps)
+    count = sum(
+        not isinstance(step, RecordedActivity) or (step.type != activities.FINISH_CALL and not is_refusal(step.failure))
+        for step in steps
+    )
     execution = Execution(executed_by(last), last.times, arguments, last.result, count=count)
     execution.times.scheduled = steps[0].times.scheduled
+    execution.times.refusals = sum(step.times.refusals for step in steps)
     if isinstance(last, RecordedChild):
         execution.run = (last.id, last.run_id)
     elif last.failure is not None:

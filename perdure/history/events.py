@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -18,9 +18,7 @@ from temporalio.exceptions import CancelledError
 from ..agents import Model
 from ..conversation import ConversationRef
 from ..errors import ConfigurationError
-from ..messages import Message
 from ..protocol import activities
-from ..protocol.inventory import Inventory
 from ..tool_calls import ToolRequest
 
 STORED_ELSEWHERE = "TMPRL1105"
@@ -95,9 +93,11 @@ class Times:
     """The attempt that ended it."""
     ended: float | None = None
     attempts: int = 0
-    """How often it was started, as far as the history says: lost workers count, too."""
+    """How often it was executed, as far as the history says: lost workers count, and refusals do not."""
     worker: str | None = None
     """Who executed the last attempt."""
+    refusals: int = 0
+    """How often a worker has refused it, because it lacked something."""
 
 
 NANOSECONDS = 1_000_000_000
@@ -149,6 +149,7 @@ class RecordedStep:
     failure: Failure | None = None
     """How it ended, if not with a result."""
     attempts: int = 0
+    """As Temporal counts them."""
     worker: str = ""
 
     @property
@@ -169,6 +170,11 @@ class InputFields(BaseModel):
     request: ToolRequest | None = None
 
 
+def is_refusal(failure: Failure | None) -> bool:
+    """Return whether an attempt has failed because its worker has refused it."""
+    return failure is not None and failure.application_failure_info.type in activities.REFUSED
+
+
 @dataclass(eq=False)
 class RecordedActivity(RecordedStep):
     """Activity; a local one is recorded when it has ended."""
@@ -183,7 +189,21 @@ class RecordedActivity(RecordedStep):
 
     @property
     def times(self) -> Times:
-        return Times(ended=seconds(self.recorded), attempts=self.attempts) if self.is_local else super().times
+        times = Times(ended=seconds(self.recorded)) if self.is_local else super().times
+        return replace(times, attempts=self.executions, refusals=self.refusals)
+
+    @property
+    def refusals(self) -> int:
+        """How often a worker has refused it. The history has only how the last attempts ended: those before the last
+        were refused if that one was.
+        """
+        before = max(self.attempts - 1, 0) if is_refusal(self.last_failure) else 0
+        return before + is_refusal(self.failure)
+
+    @property
+    def executions(self) -> int:
+        """How often it was executed, or was lost with its worker."""
+        return self.attempts - self.refusals
 
     @property
     def is_tool(self) -> bool:
@@ -376,21 +396,3 @@ _BEGINNINGS = {
     EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED: _signal,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED: _update,
 }
-
-
-async def loaded_pieces(client: Client, work: RecordedWork) -> list[Message]:
-    """Return the messages that the link has loaded in pieces, in the order of the conversation."""
-    pieces: dict[int, list[Message]] = {}
-    for load in work.activities_of({activities.LOAD_PIECE}):
-        if load.result is not None:
-            start = (await decode(client, load.input, activities.PieceInput)).start
-            pieces[start] = await decode(client, load.result, list[Message])
-    return [message for _, messages in sorted(pieces.items()) for message in messages]
-
-
-async def inventory_from(client: Client, step: RecordedStep | None) -> Inventory | None:
-    """Return the inventory that this activity gave; None for any other step, and for an answer that is not final."""
-    if not isinstance(step, RecordedActivity) or step.type != activities.INVENTORY or not step.result:
-        return None
-    inventory = await decode(client, step.result, Inventory)
-    return inventory if inventory.is_final else None

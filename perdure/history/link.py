@@ -18,8 +18,8 @@ from ..messages import Message, Usage
 from ..protocol import activities, names
 from ..protocol.inventory import Inventory
 from ..protocol.run import CarriedConversation, RunInput
-from .events import HistoryLink, RecordedWork, decode, inventory_from, loaded_pieces
-from .session import session_conversation
+from .events import HistoryLink, RecordedActivity, RecordedStep, RecordedWork, decode
+from .session import loaded_pieces, session_conversation
 
 CONVERSATION_ACTIVITIES = frozenset({activities.CALL_MODEL, activities.COMPACT, activities.JUDGE, activities.RECORD})
 """Activities whose recorded input may hold a part of the conversation."""
@@ -196,3 +196,11 @@ async def usage_of_calls(client: Client, link: RecordedLink) -> list[Usage]:
         if call.result is not None:
             used.append((await decode(client, call.result, _Reply)).usage)
     return used
+
+
+async def inventory_from(client: Client, step: RecordedStep | None) -> Inventory | None:
+    """Return the inventory that this activity gave; None for any other step, and for an answer that is not final."""
+    if not isinstance(step, RecordedActivity) or step.type != activities.INVENTORY or not step.result:
+        return None
+    inventory = await decode(client, step.result, Inventory)
+    return inventory if inventory.is_final else None

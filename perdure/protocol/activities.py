@@ -315,7 +315,9 @@ SUSPECT_WAITS = "SuspectWaits"
 STALE = "Stale"
 """Error type of an activity that has not begun, because no worker took it up for too long. The details are a
 `StaleAttempt`."""
-NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", SUSPECT_WAITS, NOT_HERE, PAUSED, STALE)
+REFUSED = (SUSPECT_WAITS, NOT_HERE, PAUSED, STALE)
+"""Error types of an attempt that its worker has refused: Temporal counts it, and nothing was executed."""
+NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", *REFUSED)
 """Error types of an activity that has not begun with its tool. What a tool itself raises is a result."""
 TOOL_STARTS = 2
 """With so many workers a call of a tool that may be repeated is lost: it may be what brings them down."""

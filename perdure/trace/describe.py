@@ -134,6 +134,16 @@ End = Any
 """How an activity has ended: with its result, or with the error that it raised; None where that is not known."""
 
 
+@dataclass(frozen=True)
+class Tries:
+    """How often Temporal has given an activity to a worker."""
+
+    attempt: int = 1
+    """The execution that counts, from 1."""
+    refusals: int = 0
+    """How often a worker has refused it, because it lacked something."""
+
+
 class Describer:
     """Describes the spans of one run. `with_content` adds messages, arguments and results, without secrets.
 
@@ -148,7 +158,9 @@ class Describer:
         self.clean = cache(partial(redact, agent=agent))
         """Takes secrets out of a text. Each call of the model has most texts of the one before it."""
 
-    def chat(self, input: ModelInput, end: End, *, attempt: int = 1, messages: Sequence[Message] = ()) -> SpanFacts:
+    def chat(
+        self, input: ModelInput, end: End, tries: Tries | None = None, messages: Sequence[Message] = ()
+    ) -> SpanFacts:
         """Describe one try of a model call."""
         model = input.model_of(self.agent)
         facts = self._facts(
@@ -161,7 +173,7 @@ class Describer:
                 "perdure.iteration": input.iteration,
                 **({"perdure.mock": True} if input.mock else {}),
                 **_beyond_first("perdure.try", input.earlier + 1),
-                **_beyond_first("perdure.attempt", attempt),
+                **_attempts(tries),
             },
             kind=SpanKind.CLIENT,
         )
@@ -176,7 +188,7 @@ class Describer:
                     facts.attributes["perdure.provider_tools.details"] = self.text(did)
         return self._with_error(facts, end)
 
-    def tool(self, request: ToolRequest, end: End, *, earlier: int = 0, attempt: int = 1) -> SpanFacts:
+    def tool(self, request: ToolRequest, end: End, *, earlier: int = 0, tries: Tries | None = None) -> SpanFacts:
         """Describe one execution of a tool."""
         facts = self._facts(
             f"execute_tool {request.name}",
@@ -185,7 +197,7 @@ class Describer:
                 "gen_ai.operation.name": "execute_tool",
                 **self._of_tool(request),
                 **_beyond_first("perdure.tool.execution", earlier + 1),
-                **_beyond_first("perdure.attempt", attempt),
+                **_attempts(tries),
             },
         )
         if self.with_content:
@@ -211,9 +223,11 @@ class Describer:
                 attributes["perdure.guardrail.reason"] = self.text(end.reason)
         return self._with_error(self._facts(name, self.ids.activity(link, activity_id), attributes), end)
 
-    def compact(self, input: CompactInput, end: End, link: str, activity_id: str, *, attempt: int = 1) -> SpanFacts:
+    def compact(
+        self, input: CompactInput, end: End, link: str, activity_id: str, tries: Tries | None = None
+    ) -> SpanFacts:
         """Describe a compactor at work."""
-        attributes = {"perdure.compaction.dropped": input.drop, **_beyond_first("perdure.attempt", attempt)}
+        attributes = {"perdure.compaction.dropped": input.drop, **_attempts(tries)}
         facts = self._facts("compact", self.ids.activity(link, activity_id), attributes)
         if self.with_content and isinstance(end, str):
             facts.attributes["perdure.compaction.summary"] = self.text(end)
@@ -314,6 +328,12 @@ def _of_reply(reply: ModelReply) -> dict[str, Value]:
     if reply.provider_calls:
         said["perdure.provider_tools"] = tuple(call.name for call in reply.provider_calls)
     return said
+
+
+def _attempts(tries: Tries | None) -> dict[str, Value]:
+    counted = tries or Tries()
+    refusals: dict[str, Value] = {"perdure.refusals": counted.refusals} if counted.refusals else {}
+    return {**_beyond_first("perdure.attempt", counted.attempt), **refusals}
 
 
 def _beyond_first(name: str, number: int) -> dict[str, Value]:

@@ -28,11 +28,12 @@ class TimedSpan:
 
 
 def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) -> list[TimedSpan]:
-    """Describe the spans that no activity of perdure's worker has: delegated calls, and waits for persons.
+    """Describe the spans that no activity of perdure's worker has: delegated calls, waits for persons, and holds.
 
     Those of an open run may go on.
     """
-    return [*(_delegated_call(describer, call, events) for call in run.delegated), *_waits(describer, events)]
+    calls = (_delegated_call(describer, call, events) for call in run.delegated)
+    return [*calls, *_waits(describer, events), *_holds(describer, events)]
 
 
 def agent_span(
@@ -115,6 +116,29 @@ def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSp
                 wait.facts.set_error("cancelled")
                 yield wait
     yield from waiting.values()
+
+
+def _holds(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSpan]:
+    """Describe the times for which the run was held, from the first `held` to `went_on`, or to the end of the run."""
+    held: TimedSpan | None = None
+    for event in events:
+        if event.type == "held" and held is None:
+            attributes: dict[str, Value] = {
+                "perdure.run.id": describer.ids.workflow_id,
+                "perdure.iteration": event.iteration,
+                "perdure.wait.kind": "held",
+                "perdure.wait.reason": event.data["reason"],
+            }
+            id = describer.ids.wait("held", event.iteration, event.seq)
+            held = TimedSpan(SpanFacts("wait held", id, describer.ids.agent, attributes), event.time)
+        elif held and event.type in ("went_on", "done", "failed", "cancelled"):
+            held.until = event.time
+            if event.type == "went_on":
+                held.facts.attributes |= {"perdure.wait.by": describer.text(by)} if (by := event.data["by"]) else {}
+            yield held
+            held = None
+    if held:
+        yield held
 
 
 def _abandoned_waits(waiting: dict[tuple[int, str | None], TimedSpan], event: RunEvent) -> list[TimedSpan]:

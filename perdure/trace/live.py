@@ -45,7 +45,7 @@ from temporalio.worker import (
 from temporalio.workflow import ContinueAsNewError
 
 from .._version import __version__
-from ..activities.failures import handed_on
+from ..activities.failures import handed_on, known_starts
 from ..activities.run_cache import KnownRun, RunCache
 from ..conversation import ConversationRef, DigestMismatchError
 from ..errors import ConfigurationError
@@ -58,7 +58,7 @@ from ..tool_calls import PreparedRun
 from ..trace_ids import TraceIds
 from ..workflows.agent_run import AgentRun
 from .content import captures_content
-from .describe import Describer, End, SpanFacts
+from .describe import Describer, End, SpanFacts, Tries, described_error
 from .describe_run import agent_span, link_spans
 
 SCOPE = "perdure"
@@ -220,7 +220,7 @@ class TracedActivities(ActivityInboundInterceptor):
             if await handed_on():
                 return
             end = asyncio.CancelledError()  # whatever it was, the run has not waited for it
-        elif is_error and not _is_final(end):
+        elif is_error and (not _is_final(end) or described_error(end)[0] in activities.REFUSED):
             return
         self._spans.end(span, describe(end), ended)
 
@@ -231,17 +231,20 @@ class TracedActivities(ActivityInboundInterceptor):
         ids = TraceIds.of(info.namespace, info.workflow_id, run.first_run_id, run.caller)
         describer = Describer(ids, run.recorded_agent, with_content=self._with_content, session=run.session)
         place = (info.workflow_run_id, info.activity_id)
+        offer = getattr(asked, "offer", None)
+        attempt = known_starts(offer).starts + 1 if offer else info.attempt
+        tries = Tries(attempt, info.attempt - attempt)
         match asked:
             case activities.ModelInput():
                 said = await self._messages(asked.conversation) if self._with_content else []
-                return ids, lambda end: describer.chat(asked, end, attempt=info.attempt, messages=said)
+                return ids, lambda end: describer.chat(asked, end, tries, said)
             case activities.ToolInput():
-                tool = partial(describer.tool, earlier=asked.earlier, attempt=info.attempt)
+                tool = partial(describer.tool, earlier=asked.earlier, tries=tries)
                 return ids, lambda end: tool(asked.request, end)
             case activities.JudgeInput():
                 return ids, lambda end: describer.judge(asked, end, *place)
             case _:
-                return ids, lambda end: describer.compact(asked, end, *place, attempt=info.attempt)
+                return ids, lambda end: describer.compact(asked, end, *place, tries)
 
     async def _messages(self, reference: ConversationRef) -> list[Message]:
         try:

@@ -8,13 +8,13 @@ from typing import Any
 from temporalio.client import Client
 
 from ..guardrails import JudgedOutput
-from ..history.events import RecordedActivity, decode, error_of
+from ..history.events import RecordedActivity, decode, error_of, is_refusal
 from ..history.link import RecordedLink
 from ..json_types import JsonView
 from ..messages import Message, ModelReply
 from ..protocol import activities
 from ..tool_calls import PreparedRun
-from .describe import Describer, SpanFacts, described_error
+from .describe import Describer, SpanFacts, Tries, described_error
 
 Built = tuple[SpanFacts, int, int | None, list[tuple[str, int, dict[str, str | int]]]]
 """A span, its start, its end, its events."""
@@ -70,7 +70,9 @@ class _Activities:
         self._further = deque(link.references)
 
     async def span(self, activity: RecordedActivity) -> Built | None:
-        """Describe the activity; None for one that has no span. Raises like `decode`."""
+        """Describe the activity; None for one that has no span, as one that was refused. Raises like `decode`."""
+        if is_refusal(activity.failure) and not activity.executions:
+            return None
         facts = await self._facts(activity)
         if facts is None:
             return None
@@ -94,7 +96,7 @@ class _Activities:
             case activities.COMPACT:
                 end = await activity.outcome(self._client, str)
                 compacted = await decode(self._client, activity.input, activities.CompactInput)
-                return self._describer.compact(compacted, end, self._link.run_id, activity.id, attempt=_tries(activity))
+                return self._describer.compact(compacted, end, self._link.run_id, activity.id, _tries(activity))
         return None
 
     async def _chat(self, activity: RecordedActivity) -> SpanFacts:
@@ -106,7 +108,7 @@ class _Activities:
         if self._describer.with_content:
             messages = self._messages(input.conversation.version)
         end = await activity.outcome(self._client, ModelReply)
-        return self._describer.chat(input, end, attempt=_tries(activity), messages=messages)
+        return self._describer.chat(input, end, _tries(activity), messages)
 
     def _messages(self, version: int) -> list[Message]:
         """Return the messages that the model was sent; model calls must come in the order of the conversation."""
@@ -121,7 +123,7 @@ class _Activities:
         end = await activity.outcome(self._client, PreparedRun)
         if isinstance(end, PreparedRun) and end.messages is not None:
             return None  # the run that was prepared has the span
-        return self._describer.tool(input.request, end, earlier=input.earlier, attempt=_tries(activity))
+        return self._describer.tool(input.request, end, earlier=input.earlier, tries=_tries(activity))
 
     async def _input(self, activity: RecordedActivity, type_: type[Any]) -> Any:
         if not activity.is_local:
@@ -136,8 +138,10 @@ class _Activities:
         error = await error_of(self._client, activity.last_failure)
         kind, text = described_error(error)
         said: dict[str, str | int] = {"error.type": kind, "perdure.error.message": self._describer.text(text)}
-        return [("attempt failed", start, {**said, "perdure.attempts": _tries(activity) - 1})]
+        if is_refusal(activity.last_failure):
+            return [("refused", start, {**said, "perdure.refusals": activity.refusals})]
+        return [("attempt failed", start, {**said, "perdure.attempts": max(activity.attempts, 1) - 1})]
 
 
-def _tries(activity: RecordedActivity) -> int:
-    return max(activity.attempts, 1)
+def _tries(activity: RecordedActivity) -> Tries:
+    return Tries(max(activity.executions, 1), activity.refusals)

@@ -91,6 +91,7 @@ UNPRICED = "perdure_unpriced_model_calls"
 MODEL_SECONDS = "gen_ai_client_operation_duration_seconds"
 FIRST_CHUNK_SECONDS = "gen_ai_client_operation_time_to_first_chunk_seconds"
 TOOL_SECONDS = "gen_ai_execute_tool_duration_seconds"
+REFUSED = "perdure_refused_calls"
 GATEWAY_ANSWER_SECONDS = "perdure_gateway_answer_seconds"
 GATEWAY_LOOP_DELAY_SECONDS = "perdure_gateway_loop_delay_seconds"
 """Of gateways, whose processes serve their metrics as workers do."""
@@ -112,6 +113,7 @@ class Metrics(Interceptor):
         self._model = meter.create_histogram_float(MODEL_SECONDS, "Attempts of model calls")
         self._first_chunk = meter.create_histogram_float(FIRST_CHUNK_SECONDS, "Until a streaming model says something")
         self._tool = meter.create_histogram_float(TOOL_SECONDS, "Attempts of tool executions")
+        self._refused = meter.create_counter(REFUSED, "Calls that this worker has refused, because it lacked something")
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Called by the worker."""
@@ -128,6 +130,9 @@ class Metrics(Interceptor):
         fallback = input.fallback if isinstance(input, activities.ModelInput) else 0
         model = input.model if isinstance(input, activities.ModelInput) else None
         about = {**await self._model_labels(fallback, model), "gen_ai_operation_name": "chat"}
+        if _error_type(end) in activities.REFUSED:
+            self._refused.add(1, {**about, "error_type": _error_type(end)})
+            return
         self._model.record(seconds, {**about, "error_type": _error_type(end)})
         if first_words is not None:
             self._first_chunk.record(first_words, about)
@@ -148,7 +153,10 @@ class Metrics(Interceptor):
     def tool_called(self, name: str, seconds: float, end: Any) -> None:
         """Count an attempt of a tool's execution."""
         about = {**self._labels(self._runs.at_hand()), "gen_ai_tool_name": name}
-        self._tool.record(seconds, {**about, "error_type": _error_type(end)})
+        if _error_type(end) in activities.REFUSED:
+            self._refused.add(1, {**about, "error_type": _error_type(end)})
+        else:
+            self._tool.record(seconds, {**about, "error_type": _error_type(end)})
 
     def _labels(self, run: KnownRun | None) -> dict[str, str]:
         """Return whose activity it is; which tenant's is not known to activities."""

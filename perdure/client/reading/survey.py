@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from ...conversation import Append, Operation, Rewrite, Trim
-from ...events import RunEvent
+from ...events import TERMINAL_EVENTS, RunEvent
 from ...history.calls import CallOutcome, CallReader, ModelCall, end_of_round, steering_in
 from ...history.chain import Chain, closing_tail
 from ...history.events import decode, seconds, time_of
@@ -111,7 +112,9 @@ class ToolSurvey(BaseModel):
     seconds: float | None = None
     """Of its execution; None where the history does not say."""
     attempts: int = 0
-    """How often it was begun: lost workers and retries count."""
+    """How often it was executed: lost workers and retries count."""
+    refusals: int = unless_empty(0)
+    """How often a worker has refused it, because it lacked something."""
     never_executed: bool = unless_empty(False)
     """Whether no worker has begun with it, because none had it."""
     outcome_unknown: bool = unless_empty(False)
@@ -139,6 +142,8 @@ class IterationSurvey(BaseModel):
     """How often the model was called."""
     lost: int = 0
     """How many further attempts there were, because workers were lost."""
+    held: float = unless_empty(0.0)
+    """Seconds for which the run was held in it."""
     failures: list[str] = []
     """Why there was another try, or no reply."""
     steering: list[str] = []
@@ -158,7 +163,7 @@ class Survey:
     started: float = 0.0
     """Seconds since the epoch."""
     waits: list[tuple[float, float]] = field(default_factory=list)
-    """When persons were waited for, in seconds since the epoch; those that have ended."""
+    """When persons were waited for, or the run was held, in seconds since the epoch; those that have ended."""
     iterations: list[IterationSurvey] = field(default_factory=list)
     messages: list[SurveyMessage] = field(default_factory=list)
     actions: RunActions = field(default_factory=RunActions)
@@ -166,7 +171,7 @@ class Survey:
     """How many links have decisions of persons that this version can't read."""
 
     def seconds_waited(self, open_since: Iterable[float], now: float) -> float:
-        """Seconds in which a person was waited for, once where several were; `open_since` are the waits that go on."""
+        """Seconds in which the run waited so, once where several waits were; `open_since` are those that go on."""
         total, reached = 0.0, 0.0
         for since, until in sorted([*self.waits, *((each, now) for each in open_since)]):
             total += max(0.0, until - max(since, reached))
@@ -259,7 +264,7 @@ class _Reader:
 
 
 class _Persons:
-    """What persons were asked, and what they have decided."""
+    """What persons were asked, what they have decided, and what the run was held for."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -268,6 +273,9 @@ class _Persons:
         """From when to when, in seconds since the epoch."""
         self._asked: dict[tuple[int, str | None], float] = {}
         self._decided: dict[tuple[int, str | None], tuple[float, RunEvent]] = {}
+        self._held: RunEvent | None = None
+        self._seconds_held: defaultdict[int, float] = defaultdict(float)
+        """By iteration."""
 
     def take(self, event: RunEvent) -> None:
         """Look at the next event."""
@@ -278,10 +286,17 @@ class _Persons:
             since = self._asked.pop(place, event.time)
             self.waits.append((since, event.time))
             self._decided[place] = (event.time - since, event)
+        elif event.type == "held":
+            self._held = self._held or event
+        elif self._held and event.type in ("went_on", *TERMINAL_EVENTS):
+            self.waits.append((self._held.time, event.time))
+            self._seconds_held[self._held.iteration] += event.time - self._held.time
+            self._held = None
 
     def assign_decisions(self, iterations: dict[int, IterationSurvey]) -> None:
         """Put it where it belongs."""
         for each in iterations.values():
+            each.held = self._seconds_held[each.iteration]
             for tool in each.tools:
                 if found := self._decided.get((each.iteration, tool.call_id)):
                     tool.waited, tool.decision = found[0], found[1].data
@@ -319,7 +334,8 @@ async def _tool(chain: Chain, called: CallOutcome) -> ToolSurvey:
     tool.never_executed = execution.refused
     is_unknown = execution.outcome_unknown or (called.result is not None and called.result.outcome_unknown)
     tool.outcome_unknown = is_unknown and tool.outcome not in ("success", "open")
-    tool.attempts = 0 if execution.refused else times.attempts + execution.count - 1
+    tool.attempts = 0 if execution.refused else max(times.attempts + execution.count - 1, 0)
+    tool.refusals = times.refusals
     if execution.run is not None:
         tool.run = CalledRun(id=execution.run[0])
         if execution.by == "agent" and execution.payloads is not None:

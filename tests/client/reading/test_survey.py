@@ -9,6 +9,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from perdure import load
+from perdure.cli.console import describe_seconds
 from perdure.cli.server_connection import ServerConnection
 from perdure.cli.show import in_lines, summary
 from perdure.client import RunHandle
@@ -17,7 +18,9 @@ from perdure.history.chain import Chain
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
-from perdure.tools import tool
+from perdure.text import count_of
+from perdure.tool_calls import PendingApproval
+from perdure.tools import clear_tools, tool
 from tests.support.agents import scripted_agent
 from tests.support.families import calls, family_script, takes, write_agent
 from tests.support.stage import Stage
@@ -39,6 +42,51 @@ def pay(amount: int) -> str:
 
 async def lines_of(client: Client, run: RunHandle, *, messages: bool = False) -> list[str]:
     return list(in_lines(await summary(ServerConnection(client, None), run, messages=messages)))
+
+
+async def test_what_workers_refuse_is_no_attempt_and_a_hold_is_no_activity(stage: Stage, scripted: Scripted) -> None:
+    """In `show`, and in the trace."""
+    model = scripted([asks(call("pay", amount=7)), [ScriptedReply(status=401), says("all done")]])
+    agent = scripted_agent(
+        model, [{"name": "pay", "kind": "function", "parameters": [{"name": "amount", "kind": "integer"}]}]
+    )
+    clear_tools()
+    async with stage.worker([pay]):
+        run = await stage.start(agent, on_failure="hold")
+        [pending] = await wait_for(lambda: waiting(run))
+    async with stage.worker():
+        await run.approve(pending.call_id, digest=pending.digest)
+        await wait_for(lambda: lacks_a_tool(run))
+        async with stage.another_worker([pay]):
+            await wait_for(lambda: is_held(run))
+            await run.go_on()
+            await run.result()
+    found = await survey(Chain(stage.client, run.id))
+    [paid] = found.iterations[0].tools
+    assert (paid.attempts, paid.refusals > 0, paid.outcome) == (1, True, "success")
+    held = found.iterations[1].held
+    assert 0 < held < sum(until - since for since, until in found.waits)
+    lines = await lines_of(stage.client, run)
+    assert any(f"{count_of(paid.refusals, 'refusal')} by workers without it" in line for line in lines), lines
+    assert any(f"held {describe_seconds(held)}" in line for line in lines), lines
+    spans = {span.name: span for span in await run.trace()}
+    attributes = spans["execute_tool pay"].attributes or {}
+    assert "perdure.attempt" not in attributes
+    assert attributes["perdure.refusals"]
+    assert [event.name for event in spans["execute_tool pay"].events] == ["refused"]
+    assert (spans["wait held"].attributes or {})["perdure.wait.reason"] == "credentials"
+
+
+async def waiting(run: RunHandle) -> list[PendingApproval]:
+    return (await run.status()).pending_approvals
+
+
+async def lacks_a_tool(run: RunHandle) -> bool:
+    return (await run.status()).missing is not None
+
+
+async def is_held(run: RunHandle) -> bool:
+    return (await run.status()).status == "held"
 
 
 async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scripted) -> None:
