@@ -134,6 +134,8 @@ class TemporalEffects:
         return workflow.random().random()
 
     def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
+        if type == "llm_start":
+            self._state.fill_table()  # as long as the last reply is that of the iteration before
         self._state.events.append(type, iteration, data, time=now(), call_id=call_id)
 
     async def checkpoint(self, state: LoopState) -> None:

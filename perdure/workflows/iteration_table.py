@@ -149,7 +149,9 @@ class IterationTable:
         return "\n".join([HEAD, *rows]) if rows else ""
 
     def follow(self, entry: LogEntry, reply: ModelReply | None, said: str) -> None:
-        """Take in the next event; `reply` is the iteration's, and `said` its text, as far as they are known."""
+        """Take in the next event; `reply` is the last one, and `said` the text of the event's own iteration, "" where
+        that is not known.
+        """
         data: Any = entry.data
         match entry.type:
             case "llm_start":
@@ -168,7 +170,8 @@ class IterationTable:
             case "done" | "failed" | "cancelled" if self.row:
                 for call in self.row.running_calls:
                     call.mark, call.outcome = "✗", "has not ended"
-        if self.row and entry.type in _AFTER_THE_CHECKS and reply and reply.message.text and not self.row.said:
+        is_own = self.row is not None and self.row.iteration == entry.iteration
+        if self.row and is_own and said and entry.type in _AFTER_THE_CHECKS and not self.row.said:
             self.row.said = code(said, 160)
         if self.row and entry.call_id in self.row.calls:
             self._go_on(self.row, self.row.calls[entry.call_id], entry)

@@ -191,10 +191,15 @@ class RunState:
     @property
     def table(self) -> IterationTable:
         """Iterations, as people read them, up to the last event."""
-        for entry in self.events.entries(self._read):
-            self._table.follow(entry, self.reply, self.loop.last_text)
-        self._read = self.events.last_seq
+        self.fill_table()
         return self._table
+
+    def fill_table(self) -> None:
+        """Take in the events since the last time, while the last reply and text are still those of their iteration."""
+        for entry in self.events.entries(self._read):
+            said = self.loop.last_text if self.loop.said_in == entry.iteration else ""
+            self._table.follow(entry, self.reply, said)
+        self._read = self.events.last_seq
 
     @property
     def end(self) -> LogEntry | None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from perdure.events import LogEntry
+from perdure.loop.state import LoopState
 from perdure.messages import Message, ModelReply
 from perdure.text import url_chars
 from perdure.workflows.iteration_table import MAX_ROWS, MAX_URL_CHARS, IterationTable, call_text
@@ -22,16 +25,19 @@ class Told:
         self.time = 36000.0
         self.iteration = 0
         self.reply: ModelReply | None = None
+        self.answered = 0
+        """The iteration whose reply it is."""
 
     def tell(self, type: Any, call_id: str | None = None, **data: Any) -> None:
         self.time += 0.25
         entry = LogEntry(type, self.iteration, data, self.time, call_id, 0)  # type: ignore[arg-type]
-        self.table.follow(entry, self.reply, self.reply.message.text if self.reply else "")
+        said = self.reply.message.text if self.reply and self.answered == self.iteration else ""
+        self.table.follow(entry, self.reply, said)
 
     def begin(self, text: str = "", model: str = "gpt-4o") -> None:
         self.iteration += 1
         self.tell("llm_start")
-        self.reply = ModelReply(message=Message.assistant(text), model=model)
+        self.reply, self.answered = ModelReply(message=Message.assistant(text), model=model), self.iteration
         self.tell("llm_complete", usage=USAGE, finishReason="stop", costUsd=0.031)
 
     def ask(self, name: str, id: str, arguments: str) -> None:
@@ -55,6 +61,27 @@ def test_a_row_says_what_the_model_did_and_how_its_tools_ended() -> None:
         "`get_weather(city='Paris', days=[1, 2])` 250 ms<br>✗ `pay(amount=7)` 500 ms: `ValueError: no money`"
         "<br>✗ `drop()` `Tool denied: not today`<br>▶ `sleep(not JSON)` runs since 10:00:02 UTC |"
     )
+
+
+def test_a_row_has_the_text_of_its_own_iteration() -> None:
+    """Also where the conversation is cut before the model has answered."""
+    told = Told()
+    told.begin("I look.")
+    told.ask("look", "a", "{}")
+    told.iteration += 1
+    told.tell("messages_updated")
+    told.tell("llm_start")
+    told.tell("messages_updated")
+    assert ["I look." in row for row in told.table.rows] == [True, False]
+
+
+@pytest.mark.parametrize("text", ["", "Second."])
+def test_the_last_text_is_known_for_that_of_its_iteration(text: str) -> None:
+    state = LoopState(iteration=1)
+    state.note("First.", [])
+    state.iteration = 2
+    state.note(text, [])
+    assert (state.last_text, state.said_in) == (("Second.", 2) if text else ("First.", 1))
 
 
 def test_nothing_is_under_way_in_a_run_that_has_ended() -> None:
