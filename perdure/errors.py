@@ -29,6 +29,8 @@ Exception
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,6 +38,14 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from .messages import Message, Usage
     from .tool_calls import PendingApproval
+
+
+def warn_caller(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of the first line outside perdure that has led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "perdure":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 class PromptyWarning(UserWarning):

@@ -56,9 +56,9 @@ def load_checked(
     """Load the agent in the file, with that model, and say all that would keep it from running or looks wrong.
 
     `further_checks` explains the arguments; without a model, nothing that looks wrong with it is said. When `quiet`,
-    only errors are said. Raises what `load_agent` does, and `Failure` when the file has an error.
+    only errors are said. Raises what `load_agent` does, and `Failure` when the file has errors, all of which are said.
     """
-    agent = load_agent(path, choice)
+    require_file(path)
     functions = functions or {}
     further = further_checks(functions, has_model=has_model, elsewhere=elsewhere)
     further.append(declarations_by(functions, are_all=False))
@@ -74,7 +74,7 @@ def load_checked(
         say(f"{path}: warning: of the first format: {len(old)} of its properties; `{validate}` lists them")
     if errors:
         raise Failure(f"no run was started: correct {str(path)!r} first; `{validate}` checks it again")
-    return agent
+    return load_agent(path, choice)
 
 
 def tell(path: Path, problems: Sequence[Problem]) -> None:

@@ -106,6 +106,15 @@ class PlainCommand(TyperCommand):
             if details:
                 problem.message = "; ".join(map(fault_text, details))
             raise
+        except Exception as problem:
+            # Click's own class for an unknown option, which typer does not give out.
+            if (option := getattr(problem, "option_name", None)) in _OF_PERDURE:
+                problem.message = f"{option} goes before the command: perdure {option} … {self.name}"  # type: ignore[attr-defined]
+            raise
+
+
+_OF_PERDURE = ("--address", "--namespace", "--data-dir")
+"""Options that stand before the command."""
 
 
 class LazyCommands(TyperGroup):

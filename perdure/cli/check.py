@@ -51,7 +51,7 @@ class Need(NamedTuple):
         return () if self.is_mocked else self.agent.models
 
     @property
-    def recorded(self) -> list[RecordedTool]:
+    def recorded_tools(self) -> list[RecordedTool]:
         """Its tools whose functions are known as they were when it began."""
         tools, signatures = self.agent.tools or (), self.signatures
         return [RecordedTool(tool=each, signature=signatures[each.name]) for each in tools if each.name in signatures]

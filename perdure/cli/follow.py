@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from ..client import RunHandle
+from ..client import RunHandle, get_run
 from ..commands import command_line, shell_word
 from ..declared_tools import needs_gateway
-from ..errors import LimitExceededError, MaxIterationsError, RunError
+from ..errors import LimitExceededError, MaxIterationsError, RunCancelled, RunError
 from ..events import RunEvent
 from ..history.link import read_input
 from ..protocol.outcome import RunResult, RunStatus
@@ -34,9 +34,12 @@ Shown: TypeAlias = Progress | View
 
 
 async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None:
-    """Name the option of the limit that ended the run, and the command that goes on; nothing after another error."""
+    """Name the command that goes on: with the option of the limit that ended the run, or from its last model call."""
     option = error.option if isinstance(error, LimitExceededError | MaxIterationsError) else None
     if option is None:
+        status = await get_run(client, run_id).status()
+        if status.model_calls and not isinstance(error, RunCancelled):
+            say(f"  go on from there: {command_line('fork', run_id, more=f'--at {status.iteration}')}")
         return
     limit = getattr((await read_recorded(client, run_id)).input.options, option)
     more = f" {option_name(option)} {2 * limit:g}" if limit else ""
@@ -57,12 +60,13 @@ async def follow(
     as_json: bool,
     helps: bool = False,
     tells_busy: bool = False,
+    after: int = 0,
 ) -> int:
     """Wait for the run and print its result; returns the exit code. Says so when no worker takes the run up.
 
     When `quiet`, busy workers are mentioned only where it `tells_busy`: what they do is no error.
 
-    One that `helps` executes it then, as `mention_missing_worker` says.
+    One that `helps` executes it then, as `mention_missing_worker` says. Events up to number `after` are not shown.
 
     Raises `Detached` when the person at the terminal wants to wait no longer.
     """
@@ -76,7 +80,7 @@ async def follow(
                 await stack.enter_async_context(alongside(_mention_holds(server, handle)))
                 result = await handle.result()
             else:
-                result = await _watch(handle, shown)
+                result = await _watch(handle, shown, after)
     except RunError as error:
         shown.end_line()
         code = _print_failure(handle, error, as_json=as_json)
@@ -123,7 +127,7 @@ async def _shown_on(server: ServerConnection, handle: RunHandle) -> Shown:
     return View(handle.id, model.id if model else "")
 
 
-async def _watch(handle: RunHandle, shown: Shown) -> RunResult:
+async def _watch(handle: RunHandle, shown: Shown, after: int) -> RunResult:
     """Show the events of the run and return its result; a person at the terminal can be asked, and can ask for more."""
     async with AsyncExitStack() as stack:
         terminal = menu = None
@@ -131,12 +135,14 @@ async def _watch(handle: RunHandle, shown: Shown) -> RunResult:
             await stack.enter_async_context(alongside(shown.animate()))
             terminal = await stack.enter_async_context(open_terminal(shown))
             menu = await stack.enter_async_context(menu_on_interrupt(handle, terminal))
-        return await shown_to_the_end(handle, shown, terminal, menu)
+        return await shown_to_the_end(handle, shown, terminal, menu, after)
 
 
-async def shown_to_the_end(handle: RunHandle, shown: Shown, terminal: Terminal | None, menu: Menu | None) -> RunResult:
+async def shown_to_the_end(
+    handle: RunHandle, shown: Shown, terminal: Terminal | None, menu: Menu | None, after: int = 0
+) -> RunResult:
     """Show the run until it ends, and return its result. Raises `Detached`, and as `RunHandle.result` does."""
-    async with alongside(_show_events(handle, shown, terminal)) as showing:
+    async with alongside(_show_events(handle, shown, terminal, after)) as showing:
         ended = asyncio.ensure_future(handle.result())
         try:
             await _first(ended, menu)
@@ -182,7 +188,8 @@ def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
     if as_json:
         status = "cancelled" if error.kind == "cancelled" else "failed"
         answer({"id": handle.id, "status": status, "kind": error.kind, "reason": error.reason, "message": str(error)})
-    say(f"Run {handle.id} ended without a result ({error.kind}): {error}", "bad")
+    kind = f"{error.kind}: {error.reason}" if error.kind == "execute" and error.reason else error.kind
+    say(f"Run {handle.id} ended without a result ({kind}): {error}", "bad")
     did, said = command_line("show", handle.id), command_line("messages", handle.id)
     say(f"  what it did: {did}    what was said: {said}", "faint")
     return FAILED
@@ -201,9 +208,9 @@ async def alongside(aid: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Tas
             say(f"  the progress can't be shown: {error}", "faint")
 
 
-async def _show_events(handle: RunHandle, shown: Shown, terminal: Terminal | None) -> None:
+async def _show_events(handle: RunHandle, shown: Shown, terminal: Terminal | None, after: int) -> None:
     async with asker_of(handle, terminal) as asker:
-        async for event in handle.stream(children=True):
+        async for event in handle.stream(after, children=True):
             if asker and event.type == "permission_completed":
                 asker.settle(event)
             shown.show(event)
@@ -222,14 +229,14 @@ async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
 
 
 async def follow_to_the_end(
-    server: ServerConnection, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False
+    server: ServerConnection, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False, after: int = 0
 ) -> int:
     """Show what the run does until it ends; interrupted, say how to go on. `follow` explains the arguments.
 
     Returns the exit code; whoever detaches is told the same as who interrupts.
     """
     try:
-        code = await follow(server, handle, quiet=quiet, as_json=as_json, helps=helps)
+        code = await follow(server, handle, quiet=quiet, as_json=as_json, helps=helps, after=after)
     except asyncio.CancelledError:
         _say_how_to_go_on(handle, inside=server.works)
         raise

@@ -72,7 +72,8 @@ async def selected_ids(server: ServerConnection, selection: RunSelection, is_for
     with query_explained(filters):
         ids = [run.id async for run in server.client.list_workflows(filters.query())]
     if selection.at_most is not None and len(ids) > selection.at_most:
-        raise UsageProblem(f"the filters find {len(ids):,} runs, expected at most {selection.at_most:,} (--at-most)")
+        found = count_of(len(ids), "run")
+        raise UsageProblem(f"the filters find {found}, expected at most {selection.at_most:,} (--at-most)")
     return ids
 
 
@@ -114,7 +115,7 @@ async def for_each(ids: Sequence[str], do: Callable[[str], Awaitable[Any]]) -> R
                 )
             if time.monotonic() - told > PROGRESS_SECONDS:
                 told = time.monotonic()
-                say(f"{len(report.done) + len(report.failed):,} of {len(ids):,} runs", "faint")
+                say(f"{len(report.done) + len(report.failed):,} of {count_of(len(ids), 'run')}", "faint")
 
     await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(ids)))))
     return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -37,6 +38,7 @@ class Progress:
         """The type of the events whose text has begun a line; "" for none."""
         self._told: dict[str | None, float] = {}
         self._failure: str | None = None
+        self._said = SaidStatus()
         self.shown = 0
         """How many events were shown."""
         self.streamed_text = ""
@@ -63,7 +65,7 @@ class Progress:
         elif event.type in SENTENCES:
             self.end_line()
             say(f"  {SENTENCES[event.type](event.data)}", "strong")
-        elif event.type in _LINES:
+        elif event.type in _LINES and (event.type != "status" or self._said.is_new(event)):
             tone, text = _LINES[event.type]
             self._failure = event.data.get("message") if event.type == "error" else None
             self.end_line()
@@ -92,6 +94,20 @@ class Progress:
         if self._mid_line:
             say("")
             self._mid_line = ""
+
+
+class SaidStatus:
+    """Knows the last status that was shown: a limit that lasts is not told again at each attempt."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, ...] = ()
+
+    def is_new(self, event: RunEvent) -> bool:
+        """Return whether the event says something else, numbers and ids of requests aside."""
+        said = f"{event.data.get('message', '')} {event.data.get('reason') or ''}"
+        told = (event.run_id, event.iteration, re.sub(r"request \S+|\d+", "", said))
+        is_new, self._last = told != self._last, told
+        return is_new
 
 
 def held_lines(event: RunEvent, run_id: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from .follow import follow_to_the_end
 from .ls import tell_encrypted
 from .problems import DONE, FAILED
 from .recorded_run import open_run, read_recorded, waiting_shown
+from .run_options import option_name
 from .server_connection import CommandMemo, ServerConnection, read_memo
 from .show import failure_of
 from .worker_inside import waiting_text
@@ -80,7 +81,8 @@ async def _status(id: str, as_json: bool) -> None:
     for variable in missing:
         answer(f"  no worker of the run has {variable}: set it where the workers are started, and start them again")
     if found.held:
-        answer(f"  let it go on: {command_line('go-on', run_id)}")
+        raised = " ".join(f"{option_name(each.option)} …" for each in found.held if each.option)
+        answer(f"  let it go on: {command_line('go-on', run_id, more=raised)}")
     if found.held_up:
         until = local_time(found.held_up.until)
         answer(f"the model call is made again at {until}, after {found.held_up.kind}: {found.held_up.why}")
@@ -175,7 +177,11 @@ def _paragraph(message: Message) -> str:
     return f"[{message.role}] {message.text}{others}{calls}\n"
 
 
-def watch(id: options.RunId, as_json: options.AsJson = False) -> None:
+def watch(
+    id: options.RunId,
+    from_now: Annotated[bool, typer.Option("--from-now", help="Show only what happens from now on.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
     """Show what a run does until it ends, and print its answer.
 
     Any run, wherever its workers are; one that is under way or has ended is shown from its beginning. On a terminal,
@@ -183,15 +189,18 @@ def watch(id: options.RunId, as_json: options.AsJson = False) -> None:
 
     As JSON, its events, one per line, with those of the runs that it calls.
     """
-    execute(_watch(id, as_json))
+    execute(_watch(id, as_json, from_now))
 
 
-async def _watch(run_id: str, as_json: bool) -> int:
+async def _watch(run_id: str, as_json: bool, from_now: bool) -> int:
     async with open_run(run_id) as (server, handle):
+        status = await handle.status() if from_now else None
+        # What has ended is shown by its last event.
+        after = status.last_seq - (status.status in ("done", "failed")) if status else 0
         if as_json:
-            return await _write_events(handle)
+            return await _write_events(handle, after)
         await _announce(server, handle)
-        return await follow_to_the_end(server, handle, quiet=False, as_json=False)
+        return await follow_to_the_end(server, handle, quiet=False, as_json=False, after=after)
 
 
 async def _announce(server: ServerConnection, handle: RunHandle) -> None:
@@ -201,10 +210,10 @@ async def _announce(server: ServerConnection, handle: RunHandle) -> None:
     say(f"Run {handle.id}: agent {agent.name or 'without a name'}, {named}, {server.place}", "strong")
 
 
-async def _write_events(handle: RunHandle) -> int:
+async def _write_events(handle: RunHandle, after: int) -> int:
     code = FAILED
     with waiting_shown():
-        async for event in handle.stream(children=True):
+        async for event in handle.stream(after, children=True):
             answer(to_json(as_changes(event), indent=None))
             if event.run_id is None and event.type in TERMINAL_EVENTS:
                 code = DONE if event.type == "done" else FAILED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -37,6 +37,34 @@ class CommandWithRunOptions(PlainCommand):
         """Return the command's own parameters, then the fields'."""
         *own, help = super().get_params(ctx)
         return [*own, *(each for each in _parameters() if each.name in self.fields), help]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group of options."""
+        sections: dict[str, list[Any]] = {}
+        for each in self.get_params(ctx):
+            if record := each.get_help_record(ctx):
+                title = "Arguments" if each.param_type_name == "argument" else _title(each.name)
+                sections.setdefault(title, []).append(record)
+        for title in sorted(sections, key=["Arguments", *_TITLES, *_OF_RUN].index):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+
+_TITLES: Mapping[str, Collection[str]] = {
+    "Options": (),
+    "The model": ("model", "provider", "endpoint", "scripted", "mock"),
+    "Code": ("tools", "guardrails", "compactor", "credentials", "prompt_root"),
+    "What is shown": ("as_json", "quiet", "yes", "log_level", "log_format", "help"),
+}
+_OF_RUN = ("Limits and time-outs", "How the run works")
+_LIMITS = re.compile(r"max_.*|.*_(?:seconds|timeout|retries|grace|after)|context_budget|retries|on_limit")
+
+
+def _title(name: str) -> str:
+    """Return the heading under which help has an option."""
+    if name in RunOptions.model_fields and name not in BY_CODE:
+        return _OF_RUN[0 if _LIMITS.fullmatch(name) else 1]
+    return next((title for title, names in _TITLES.items() if name in names), "Options")
 
 
 def chosen_fields(context: typer.Context) -> JsonObject:

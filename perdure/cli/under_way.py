@@ -12,6 +12,7 @@ from rich.text import Text
 from ..events import RunEvent
 from ..text import one_line, visible
 from .console import describe_seconds, describe_step, progress_text
+from .progress import SaidStatus
 
 Key: TypeAlias = tuple[str | None, int, str | None]
 """The run, the iteration and the id of a tool call; without one, the call of the model."""
@@ -42,6 +43,7 @@ class UnderWay:
     def __init__(self) -> None:
         self._doing: dict[Key, Doing] = {}
         self._depths: dict[str | None, int] = {None: 0}
+        self._said = SaidStatus()
 
     def depth(self, run_id: str | None) -> int:
         """Return how many runs are above this one."""
@@ -73,10 +75,11 @@ class UnderWay:
         if doing := self.find(key_of(event)):
             doing.state = describe_step(event.data)
 
-    def note_status(self, event: RunEvent) -> None:
-        """Note why a model call is held up."""
+    def note_status(self, event: RunEvent) -> bool:
+        """Note why a model call is held up; return whether that was not said before."""
         if doing := self.find((event.run_id, event.iteration, None)):
             doing.state = one_line(str(event.data.get("message", "")))
+        return self._said.is_new(event)
 
     def await_person(self, event: RunEvent) -> None:
         """Note that a call waits for a person."""

@@ -221,8 +221,8 @@ class EventLines:
             yield self._message(event, "red")
 
     def _status(self, event: RunEvent) -> Iterator[Line]:
-        self._under_way.note_status(event)
-        if event.run_id is None:
+        is_new = self._under_way.note_status(event)
+        if is_new and event.run_id is None:
             if self._under_way.find((None, event.iteration, None)):
                 yield from self._head(event)
             yield self._message(event, "yellow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio import runtime
 from temporalio.api.enums.v1 import (
     IndexedValueType,
     PendingActivityState,
@@ -76,12 +78,23 @@ async def _open(*, target_host: str, **settings: Any) -> Client:
         settings["data_converter"] = converter_from_environment()
     if "grpc_compression" not in settings and is_on_this_machine(target_host):
         settings["grpc_compression"] = GrpcCompression.NONE
+    _log_as_others_do()
     try:
         return await asyncio.wait_for(Client.connect(target_host, **settings), CONNECT_SECONDS)
     except TimeoutError as error:
         raise _refused(target_host, settings, f"no answer within {CONNECT_SECONDS:g} s") from error
     except (RuntimeError, ValueError) as error:
         raise _refused(target_host, settings, str(error)) from error
+
+
+def _log_as_others_do() -> None:
+    """Let Temporal's core log by Python's logging, where nobody has said otherwise: it writes colours to any stdout."""
+    if getattr(runtime, "_default_runtime", None) is not None:
+        return
+    forwarding = runtime.LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
+    logged = runtime.LoggingConfig(runtime.TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
+    telemetry = runtime.TelemetryConfig(logging=logged)
+    runtime.Runtime.set_default(runtime.Runtime(telemetry=telemetry), error_if_already_set=False)
 
 
 def _refused(target: str, settings: JsonView, reason: str) -> ConfigurationError:

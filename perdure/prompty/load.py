@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..agents import Agent, LoadedAgent
 from ..arguments import Place, json_value
-from ..errors import LoadError, PromptyWarning
+from ..errors import LoadError, PromptyWarning, warn_caller
 from ..model_choice import AS_WRITTEN, ModelChoice
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..text import did_you_mean
@@ -160,7 +159,7 @@ def load(
     for doubt in _doubts(written, found):
         if strict:
             raise doubt
-        warnings.warn(str(doubt), PromptyWarning, stacklevel=2)
+        warn_caller(str(doubt), PromptyWarning)
     return _with_lock(agent, file)
 
 
@@ -253,7 +252,7 @@ def _agent(
     found = canonical(written, References(folder, root_paths(roots), fail=fail), choice)
     for note in found.notes:
         text = written.locate(LoadError(note.text), note.place)
-        warnings.warn(str(text), DeprecationWarning, stacklevel=3)
+        warn_caller(str(text), DeprecationWarning)
     for place, reference in _unset(found, defer_environment):
         fail(LoadError(not_set(reference)), found.written(place))
     try:

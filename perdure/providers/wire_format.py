@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ..agents import Agent, ModelOptions, PromptCache
+from ..agents import Agent, ModelOptions, PromptCache, loaded_from
 from ..declared_tools import CustomTool, Property
 from ..errors import ModelError
 from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall, Usage
 from ..text import bounded_text, excerpt
+from ..worker_limits import is_listed, server_in
 from .base import (
     MAX_CALLS,
     CallSeries,
@@ -33,7 +34,7 @@ from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json
 from .outgoing import as_offered, for_server, kept_content, name_choice, own_names, with_unique_ids
 from .refusals import MARKS, refused_part, without
 from .sdk_call import SdkCall
-from .sdks import SdkNames
+from .sdks import AZURE_KEY, SdkNames
 from .structured import answer_value, read_answer
 
 Send = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -42,6 +43,11 @@ _STREAMING_ONLY = ("stream", "stream_options")
 _NO_KEY_SENT = (
     "no key was sent to {}: write `apiKey: ${{env:NAME}}` in the agent's connection; a key of the worker's environment "
     "goes by itself only to its provider, and where OPENAI_BASE_URL, AZURE_OPENAI_ENDPOINT or ANTHROPIC_BASE_URL say"
+)
+_UNKNOWN_MODEL = "the model is named by `id` below `model` in the agent's file, or by --model"
+_AZURE = (
+    "Azure answers so, too, where its connection has no `apiVersion` and `endpoint` is not the root of the resource: "
+    "perdure docs providers"
 )
 MAX_WARNINGS = 20
 MAX_REFUSED = 20
@@ -209,9 +215,26 @@ class WireFormat(Provider):
             yield call
         except ModelError as error:
             error.address, error.model = call.address, short_word(request.get("model"))
-            if error.kind == "authentication" and is_without_key(client):
-                error.message = f"{error.message} ({_NO_KEY_SENT.format(call.address)})"
+            if hint := self._hint(error, agent, call.address, has_key=not is_without_key(client)):
+                error.message = f"{error.message} ({hint})"
             raise
+
+    def _hint(self, error: ModelError, agent: Agent, address: str, *, has_key: bool) -> str:
+        """Return where the key or the model's name comes from that the server refuses; "" for other errors."""
+        connection = agent.model.connection if agent.model else None
+        if error.kind == "not_found":
+            server = server_in(f"https://{address}")
+            is_azures = server is not None and is_listed(server, AZURE_KEY.hosts)
+            return _AZURE if is_azures and not (connection and connection.api_version) else _UNKNOWN_MODEL
+        if error.kind not in ("authentication", "permission"):
+            return ""
+        if not has_key:
+            return _NO_KEY_SENT.format(address) if error.kind == "authentication" else ""
+        key, references = connection and connection.api_key, loaded_from(agent).references.values()
+        ambient = self.sdk.ambient_key((connection and connection.endpoint) or None)
+        written = [each.text for each in references if key and each.value == key]
+        named = written or ([ambient.variable] if ambient and not key else [])
+        return f"the key is that of {named[0]}" if named else ""
 
     async def send_cached(
         self, send: Send, agent: Agent, request: dict[str, Any], series: CallSeries, client: Any

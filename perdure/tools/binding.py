@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..agents import Agent
 from ..declared_tools import Tool
+from ..errors import warn_caller
 from ..json_types import JsonObject, JsonView
 
 
@@ -33,7 +33,7 @@ def bind_tools(agent: Agent, tools: Sequence[Callable[..., Any]]) -> dict[str, C
     for name in declared:
         if name not in handlers:
             text = f"Tool '{name}' is declared in agent.tools but no handler was provided to bind_tools()"
-            warnings.warn(text, stacklevel=2)
+            warn_caller(text)
     return handlers
 
 

@@ -147,7 +147,9 @@ async def why_no_tasks(client: Client, task_queue: str) -> str:
         namespace=client.namespace, task_queue=TaskQueue(name=queue), identity=identity
     )
     limit = timedelta(seconds=POLL_SECONDS)
-    polling = asyncio.ensure_future(client.workflow_service.poll_activity_task_queue(request, timeout=limit))
+    polling = asyncio.ensure_future(
+        client.workflow_service.poll_activity_task_queue(request, retry=False, timeout=limit)
+    )
     listed = asyncio.create_task(_until_listed(client, queue, identity))
     try:
         await asyncio.wait({polling, listed}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)

@@ -21,6 +21,7 @@ ANN = ("--input", "person=Ann")
     ("arguments", "text"),
     [
         (("run",), "Missing argument 'AGENT.prompty'"),
+        (("ls", "--namespace", "x"), "--namespace goes before the command: perdure --namespace … ls"),
         (("run", "nobody.prompty"), "there is no file 'nobody.prompty'"),
         (("run", "nobody.prompty"), "here: ages.prompty"),
         (("run", "ages.prompty"), "the agent 'ages' needs person. Type: --input person=…"),
@@ -68,7 +69,7 @@ async def test_bad_yaml_is_shown_with_its_line(embedded: Cli, tmp_path: Path) ->
     (tmp_path / "bad.prompty").write_text("---\nname: x\nmodel: {id: m\n---\nhi")
     finished = await embedded("run", str(tmp_path / "bad.prompty"))
     assert finished.code == 1
-    assert "bad.prompty:4: Invalid frontmatter YAML" in finished.stderr
+    assert "bad.prompty:4: error: Invalid frontmatter YAML" in finished.stderr
 
 
 async def test_an_unknown_run(cli: Cli) -> None:

@@ -57,6 +57,16 @@ def test_a_status_and_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_limit_that_lasts_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress("r")
+    for seq in range(1, 4):
+        reason = f"Too much (status 429, request r{seq})"
+        data = {"message": f"Rate limit reached, waiting {seq} s...", "reason": reason}
+        progress.show(RunEvent(seq=seq, type="status", iteration=1, data=data))
+    said = "  Rate limit reached, waiting 1 s... Too much (status 429, request r1)"
+    assert capsys.readouterr().err.split("\n") == [said, ""]
+
+
 def test_a_step(capsys: pytest.CaptureFixture[str]) -> None:
     data = {"type": "progress", "step": 2, "max_steps": 5, "action": "delegate", "target": "researcher"}
     Progress("r").show(RunEvent(seq=1, type="progress", iteration=2, data=data, call_id="c1"))

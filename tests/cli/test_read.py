@@ -35,6 +35,14 @@ async def test_result(cli: Cli, done: str) -> None:
     assert (finished.code, finished.stdout, finished.stderr) == (0, "Ann is 30.\n", "")
 
 
+async def test_watch_from_now(cli: Cli, done: str) -> None:
+    """Of a run that has ended, its last event."""
+    from_now = await cli("watch", done, "--from-now", "--json")
+    assert [json.loads(line)["type"] for line in from_now.stdout.splitlines()] == ["done"]
+    shown = await cli("watch", done, "--from-now")
+    assert (shown.code, shown.stdout, "look_up_age" in shown.stderr) == (0, "Ann is 30.\n", False)
+
+
 async def test_result_following(cli: Cli, done: str) -> None:
     assert "look_up_age" in (await cli("result", done, "--follow")).stderr
 

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import uuid
+from pathlib import Path
 
 from temporalio.client import Client, WorkflowExecutionStatus
 
@@ -85,12 +86,22 @@ async def test_a_failed_run_ends_with_1_and_says_what_to_type(cli: Cli) -> None:
     finished = await cli("run", "ages.prompty", "--input", "person=Ann", "--tools", "tools.py", "--id", "keyless")
     assert finished.code == 1
     assert finished.stdout == ""
-    assert "Run keyless ended without a result (execute): LLM call failed: No API key for 'openai'" in finished.stderr
+    assert "Run keyless ended without a result (execute: configuration): LLM call failed: No API key" in finished.stderr
     assert "perdure show keyless" in finished.stderr
     status = (await cli("status", "keyless")).stdout.splitlines()
     assert status[0].startswith("failed, ")
     assert status[1].startswith("execute: LLM call failed: No API key for 'openai'")
     assert status[2].startswith("  what it did: perdure show keyless ")
+
+
+async def test_a_run_that_fails_after_a_paid_call_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:
+    asked = {"id": "c1", "name": "look_up_age", "arguments": '{"person": "Ann"}'}
+    (tmp_path / "paid.json").write_text(json.dumps([{"tool_calls": [asked]}, {"status": 401}]))
+    script = ("--tools", "tools.py", "--scripted", str(tmp_path / "paid.json"))
+    finished = await cli("run", "ages.prompty", "--input", "person=Ann", *script, "--id", "paid")
+    assert finished.code == 1, finished.stderr
+    assert "ended without a result (execute: authentication)" in finished.stderr
+    assert "perdure fork paid --at 2" in finished.stderr
 
 
 async def test_a_failed_run_as_json(cli: Cli) -> None:

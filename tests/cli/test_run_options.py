@@ -57,6 +57,8 @@ async def test_a_run_that_was_terminated_goes_on(cli: Cli, run_id: str) -> None:
 
 async def test_every_option_of_a_run_can_be_typed(cli: Cli) -> None:
     help = (await cli("run", "--help")).stdout
+    titles = ["Arguments", "Options", "The model", "Code", "What is shown", "Limits and time-outs", "How the run works"]
+    assert [line[:-1] for line in help.splitlines() if line.endswith(":") and line[0] != " "] == titles
     for field, info in RunOptions.model_fields.items():
         assert f"{option_name(field) if field not in BY_CODE else '--' + field}" in help.replace(",", " ").split(), (
             field

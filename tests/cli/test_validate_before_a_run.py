@@ -142,6 +142,23 @@ def test_a_run_refuses_a_function_that_can_not_be_called(capsys: pytest.CaptureF
     assert not Path("home").exists(), "something was started"
 
 
+def test_all_that_is_wrong_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    tools = "tools:\n  - {name: look, kind: functin}\n  - {name: pay, kind: function, perdure: {approval: sometimes}}\n"
+    settings = "metadata: {perdure: {maxIterations: many}}\n"
+    inputs = "inputs: [{name: x, kind: strng}]\n"
+    write(f"---\nname: a\nmodel: {{id: m, provider: opnai}}\n{inputs}{tools}{settings}{BODY}")
+    assert run(["run", "a.prompty"]) == 1
+    *errors, last = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
+    assert [line.split(": ")[2] for line in errors] == [
+        "model.provider",
+        "inputs[0].kind",
+        "tools[0].kind",
+        "tools[1].perdure.approval",
+        "metadata.perdure.maxIterations",
+    ]
+    assert last.startswith("perdure: no run was started: correct 'a.prompty' first")
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_validate_and_run_refuse(case: str, capsys: pytest.CaptureFixture[str]) -> None:
     content, text = REFUSED[case]

@@ -111,8 +111,10 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def migrated(file: Path) -> Agent:
-    with pytest.warns(DeprecationWarning, match="the first format"):
-        return load(file, defer_environment=True)
+    with pytest.warns(DeprecationWarning, match="the first format") as caught:
+        agent = load(file, defer_environment=True)
+    assert {each.filename for each in caught} == {__file__}, "the line of the caller"
+    return agent
 
 
 def test_the_first_format_is_migrated(write: Callable[[str], Path]) -> None:

@@ -9,6 +9,7 @@ import openai
 import pytest
 
 from perdure.errors import ModelError
+from perdure.prompty.portable import resolve_environment
 from perdure.providers import close_clients, get_connection, provider_for, register_connection
 from perdure.providers.base import ModelCallOptions
 from perdure.providers.sdks import OPENAI_KEY
@@ -92,6 +93,28 @@ async def test_nothing_of_the_environment_goes_to_a_stranger(
     with pytest.raises(ModelError):
         await provider_for(calling).call(calling, {}, ModelCallOptions(5))
     assert recorded.last.headers["x-gateway"] == "planted", "the owner has named this server"
+
+
+@pytest.mark.parametrize(
+    ("status", "key", "hint"),
+    [
+        (401, "${env:MINE}", "(the key is that of ${env:MINE})"),
+        (401, None, "(the key is that of OPENAI_API_KEY)"),
+        (404, None, "(the model is named by `id` below `model` in the agent's file, or by --model)"),
+    ],
+)
+async def test_a_refused_key_or_model_says_where_it_comes_from(
+    status: int, key: str | None, hint: str, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MINE", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, f"sk-of-{name}")
+    monkeypatch.setenv("OPENAI_BASE_URL", recorded.url)
+    recorded.answers(Recorded.of_json({"error": {"message": "no"}}, status=status))
+    connection = {"kind": "key", "endpoint": recorded.url, **({"apiKey": key} if key else {})}
+    calling = resolve_environment(agent(CHAT, connection=connection))
+    with pytest.raises(ModelError) as caught:
+        await provider_for(calling).call(calling, {}, ModelCallOptions(5))
+    assert caught.value.message == f"no {hint}"
 
 
 @pytest.mark.parametrize("api", APIS)

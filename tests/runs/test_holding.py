@@ -20,6 +20,7 @@ from perdure.testing.script import Script
 from perdure.tools import clear_tools, tool
 
 from ..support.agents import scripted_agent
+from ..support.command_line import Cli
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -74,12 +75,14 @@ async def test_a_failed_call_is_made_again_where_it_stood(
     assert [data["by"] for type, data in events if type == "went_on"] == ["ann", "bob"]
 
 
-async def test_a_budget_is_raised(stage: Stage, scripted: Scripted) -> None:
+async def test_a_budget_is_raised(stage: Stage, scripted: Scripted, cli: Cli, address: str) -> None:
     diary, model = Diary(), scripted([asks("look"), asks("look"), says("done")])
     async with stage.worker({"look": diary.look}):
         run = await stage.start(scripted_agent(model, ["look"]), on_failure="hold", max_iterations=2)
         [why] = await held(run)
         assert (why.reason, why.kind, why.option) == ("budget", "max_iterations", "max_iterations")
+        told = await cli("--address", address, "status", run.id)
+        assert f"let it go on: perdure go-on {run.id} --max-iterations …" in told.stdout
         for options, kind in (({}, "budget"), ({"max_iterations": 2}, "budget"), ({"raw": True}, "options")):
             with pytest.raises(GoOnError) as refused:
                 await run.go_on(options=options)

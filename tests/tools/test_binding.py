@@ -76,6 +76,7 @@ def test_a_declared_tool_without_function_is_a_warning() -> None:
     assert [str(each.message) for each in caught] == [
         "Tool 'get_time' is declared in agent.tools but no handler was provided to bind_tools()"
     ]
+    assert caught[0].filename == __file__
 
 
 def test_only_tools_can_be_bound() -> None:

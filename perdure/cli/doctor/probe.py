@@ -197,7 +197,7 @@ async def _readers(client: Client) -> Sequence[Finding]:
     request = QueryWorkflowRequest(namespace=client.namespace, execution=WorkflowExecution(workflow_id=id), query=query)
     wait = timedelta(seconds=READ_SECONDS)
     asked = (client.workflow_service.query_workflow(request, retry=False, timeout=wait) for _ in range(READERS))
-    refused = len(_refused(await asyncio.gather(*asked, return_exceptions=True)))
+    refused = len(_refusals(await asyncio.gather(*asked, return_exceptions=True)))
     await run.terminate("perdure doctor has measured")
     if not refused:
         return ()
@@ -205,7 +205,7 @@ async def _readers(client: Client) -> Sequence[Finding]:
     return [unfit("query-buffer", setting("history.MaxBufferedQueryCount"), text, refused=refused)]
 
 
-def _refused(answers: Sequence[object]) -> list[RPCError]:
+def _refusals(answers: Sequence[object]) -> list[RPCError]:
     failed = [each for each in answers if isinstance(each, RPCError)]
     return [each for each in failed if each.status is RPCStatusCode.RESOURCE_EXHAUSTED]
 
@@ -213,7 +213,7 @@ def _refused(answers: Sequence[object]) -> list[RPCError]:
 async def _visibility(client: Client) -> Sequence[Finding]:
     request = CountWorkflowExecutionsRequest(namespace=client.namespace, query="ExecutionStatus = 'Running'")
     asked = (client.workflow_service.count_workflow_executions(request, retry=False) for _ in range(BURST))
-    refused = _refused(await asyncio.gather(*asked, return_exceptions=True))
+    refused = _refusals(await asyncio.gather(*asked, return_exceptions=True))
     if not refused:
         return ()
     text = f"the server refused {len(refused)} of {BURST} counts of runs at once"

@@ -158,7 +158,7 @@ def _undecidable(state: QueueState) -> Iterator[Finding]:
 
 def _without_tools(state: QueueState) -> Iterator[Finding]:
     lacking: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    versions, recorded = {run.id: pinned_in_list(run) for run in state.runs}, list(state.recorded)
+    versions, recorded = {run.id: pinned_in_list(run) for run in state.runs}, list(state.recorded_tools)
     for need in state.needs:
         accounts = [each.account for each in state.of_version(versions[need.run]) if each.account]
         for found in _lacking(need, accounts, recorded) if accounts else ():
@@ -188,7 +188,7 @@ def _lacking(need: Need, accounts: Sequence[WorkerAccount], recorded: Sequence[s
         for name in names:
             if not any(name in getattr(account, has) for account in accounts):
                 yield "no-tool", f"the {what} {name!r}", ""
-    for tool in need.recorded:
+    for tool in need.recorded_tools:
         number = recorded.index(tool.model_dump_json())
         changes = [each.changes[number] for each in accounts if tool.tool.name in each.tools]
         if changes and all(changes):

@@ -75,9 +75,9 @@ class QueueState:
         return [each for each in self.workers if each.version == wanted]
 
     @property
-    def recorded(self) -> dict[str, RecordedTool]:
+    def recorded_tools(self) -> dict[str, RecordedTool]:
         """Tools whose functions the needs have recorded, by what identifies them; equal ones once."""
-        tools = [tool for need in self.needs for tool in need.recorded]
+        tools = [tool for need in self.needs for tool in need.recorded_tools]
         return {tool.model_dump_json(): tool for tool in tools}
 
     @property
@@ -85,7 +85,7 @@ class QueueState:
         """What the runs need of a worker."""
         models = [model for need in self.needs for model in need.models]
         variables = sorted({name for model in models for name in needed_variables(model)})
-        return WorkerQuestion(variables=variables, calls=list(self.recorded.values()))
+        return WorkerQuestion(variables=variables, calls=list(self.recorded_tools.values()))
 
 
 async def queue_states(client: Client, queues: Iterable[str], limit: int) -> list[QueueState]:
