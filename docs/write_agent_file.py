@@ -217,6 +217,7 @@ def _settings() -> Iterator[str]:
     yield (
         "| `session` | | Of [sessions](sessions.md): `idleTimeout` (s), `whileBusy` (`steer`, `queue`, `reject`). |\n"
         "| `agents` | | Agents that it may hand a task to: [other agents](sub-agents.md). |\n"
+        "| `handoffs` | | Agents as which a run may go on: [agents in code](agents-in-code.md#handoffs). |\n"
     )
     yield _example("settings")
 

@@ -274,12 +274,16 @@ class LoadedFrom:
     """JSON pointer → the reference at that place; its text is recorded instead of the value."""
     base_dir: str | None = None
     """The folder that relative paths start from; None for an agent that does not come from a file."""
+    path: str = ""
+    """By which other agents name this one: the file's name in that folder; "" where it has none."""
     roots: tuple[str, ...] = ()
     """Further folders in which files may be read that the agent's own file names."""
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """Those that were given with the agent in Python (`perdure.agent`), by the names of their tools."""
     output_type: Any = None
     """The type of its answer, where that was given with the agent in Python."""
+    handoffs: Mapping[str, LoadedFrom] = field(default_factory=dict)
+    """The same of the agents in Python as which a run of this one may go on, by path."""
 
 
 class LoadedAgent(Agent):  # type: ignore[metaclass]

@@ -287,8 +287,8 @@ class PromptyTool(_Tool):
     kind: Literal["prompty"] = "prompty"
     path: str
     """The other agent's file, relative to this one."""
-    mode: Literal["single", "agentic"] = "single"
-    """`single`: one model call. `agentic`: a run with its tools."""
+    mode: Literal["single", "agentic", "handoff"] = "single"
+    """`single`: one model call. `agentic`: a run with its tools. `handoff`: this run goes on as that agent."""
     parameters: list[Property] | None = None
     """What the model gives it: its inputs, without them."""
 

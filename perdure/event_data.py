@@ -104,6 +104,7 @@ EventType = Literal[
     "held",
     "went_on",
     "slept",
+    "handoff",
 ]
 NotWhole = Literal["cut_short", "paused"]
 OnStale = Literal["tell", "go_on", "hold", "fail"]
@@ -228,6 +229,15 @@ class SleptData(TypedDict):
     seconds: float
     then: OnStale
     """What the run does now (`RunOptions.on_stale`)."""
+
+
+class HandoffData(TypedDict):
+    """From its next model call on, the run is another agent."""
+
+    name: str
+    """Of the agent, as the tool `transfer_to_NAME` has it."""
+    reason: str
+    """Why, as the model has said; "" where it has not."""
 
 
 class FailedData(TypedDict):

@@ -78,13 +78,20 @@ class ChildRun(Exchanged):
     """Those that a worker has read because the run was started without them."""
 
 
+class Handoff(Exchanged):
+    """After a call, the run goes on as the agent of that path, which it has recorded."""
+
+    by: Literal["handoff"] = "handoff"
+    path: str
+
+
 class Question(Exchanged):
     """A call is a question to a person, whose answer is the result."""
 
     by: Literal["person"] = "person"
 
 
-Execution = Annotated[ForeignActivity | ChildWorkflow | ChildRun | Question, Discriminator("by")]
+Execution = Annotated[ForeignActivity | ChildWorkflow | ChildRun | Handoff | Question, Discriminator("by")]
 """How a call is executed that is no activity of perdure's worker."""
 
 
@@ -96,6 +103,7 @@ class PreparedRun(ToolResult):
     """The conversation that it begins with; None if this is the call's result already."""
     inputs: JsonObject = {}
     """The inputs that the bindings of its own tools refer to."""
+    handoffs: dict[str, list[Message]] = unless_empty({})  # As in `RunInput`.
 
 
 class RecordedSignature(Exchanged):
@@ -347,9 +355,7 @@ def read_question(arguments: JsonObject) -> AskedQuestion | str:
 
 
 def misfit(asked: AskedQuestion | None, decision: Approval) -> str | None:
-    """Return why a decision is none about what was asked, an approval or a question, with what is expected; None if it
-    is.
-    """
+    """Return why a decision does not fit what was asked, and what is expected; None if it does."""
     if asked is None:
         return None if decision.answer is None else "it waits for an approval, not for an answer: approve or deny it"
     if decision.answer is not None:

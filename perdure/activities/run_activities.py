@@ -36,7 +36,7 @@ from ..providers.prompted.call import PromptedCall
 from ..redaction import redact, redactor
 from ..text import bounded_text
 from ..tool_calls import ToolRequest
-from ..tools.context import ToolContext, open_deps
+from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.user_loop import UserLoop
 from .compaction import Compacting
@@ -185,12 +185,12 @@ class RunActivities:
     async def _inventory(self, input: activities.InventoryInput, *, may_ask: bool) -> Inventory:
         link = current_link()
         begun = input.beginning or await read_input(activity.client(), *link)
-        run = self._runs.new_run(link.run_id, begun)
+        carried = begun.carried if isinstance(begun, RunInput) else None
+        run = self._runs.new_run(link.run_id, begun, carried.first_run_id if carried else "")
         inventory = await self.stock.for_run(run, may_ask=may_ask)
         if inventory.is_final:
             run.offer(inventory)
-            goes_on = isinstance(begun, RunInput) and begun.carried is not None
-            self._runs.add(link.workflow_id, run, None if goes_on else _beginning(begun))
+            self._runs.add(link.workflow_id, run, None if carried else _beginning(begun))
         elif input.offer and inventory.lacking:
             raise refusal(inventory.lacking, input.offer)
         return inventory
@@ -358,7 +358,7 @@ def _context(run: KnownRun, request: ToolRequest | None) -> ToolContext:
     """Return what a guardrail may know of the run, and of the call that it is asked about."""
     if request is not None:
         return call_context(run, request)
-    return ToolContext(run_id=current_link().workflow_id, deps=open_deps(run.deps))
+    return ToolContext(run_id=current_link().workflow_id, deps=run.open_deps)
 
 
 def _copies(messages: Sequence[Message]) -> list[Message]:

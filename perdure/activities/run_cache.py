@@ -24,6 +24,7 @@ from ..protocol.activities import Beginning
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
 from ..tool_calls import RecordedSignature, agents_in
+from ..tools.context import open_deps
 from ..worker_limits import OPEN, WorkerLimits
 from .limited import require_allowed
 
@@ -113,6 +114,11 @@ class KnownRun:
         """This worker's functions that were found to take that still, by name."""
         self._agent: Agent | None = None
         self._other: KnownRun | None = None
+
+    @property
+    def open_deps(self) -> Any:
+        """A copy of the deps, for one function."""
+        return None if self.deps is None else open_deps(self.deps)
 
     def with_model(self, model: Model) -> KnownRun:
         """Return the same run with another model in the place of its agent's own: the same object for the same one."""

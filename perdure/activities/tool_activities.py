@@ -24,7 +24,7 @@ from ..protocol import activities
 from ..redaction import get_logger, redactor
 from ..tool_calls import ToolProgress, ToolRequest
 from ..tool_results import SHOWN_BYTES, STORED, KeptResults, SizeLimits
-from ..tools.context import ToolContext, open_deps
+from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import to_result
 from ..trace_ids import TraceIds, idempotency_key
@@ -390,7 +390,7 @@ def call_context(
         iteration=request.iteration,
         call_id=request.call_id,
         attempt=activity.info().attempt if attempt is None else attempt,
-        deps=open_deps(run.deps),
+        deps=run.open_deps,
         may_repeat=request.may_repeat,
         **more,
     )

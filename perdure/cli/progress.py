@@ -123,6 +123,12 @@ def hold_lines(reason: str, why: str, run_id: str) -> tuple[str, str]:
     )
 
 
+def describe_handoff(data: JsonView) -> str:
+    """Return as which agent the run goes on, for the data of a `handoff` event."""
+    reason = one_line(data["reason"], 200)
+    return f"the agent {data['name']} goes on{': ' + reason if reason else ''}"
+
+
 def describe_going_on(data: JsonView) -> str:
     """Return who has let a held run go on, and with what."""
     changes = [f"{name} {value}" for name, value in {**data["options"], "model": data["model"]}.items() if value]
@@ -173,6 +179,7 @@ SENTENCES: Mapping[str, Callable[[JsonView], str]] = {
     "model_fallback": describe_fallback,
     "went_on": describe_going_on,
     "slept": describe_sleep,
+    "handoff": describe_handoff,
     **dict.fromkeys(("permission_vote", "permission_escalated", "permission_completed"), describe_decision),
 }
 """What is said of an event on a line of its own, here as on a terminal (`View`)."""

@@ -120,13 +120,17 @@ def _relations(run: JsonView) -> Iterator[str]:
 
 
 def _table(iterations: Sequence[JsonView], waiting: Container[tuple[int, str]], *, has_ended: bool) -> list[str]:
-    """Iterations as aligned columns: number, model, tokens, cost if there is any, time, and what else happened.
+    """Iterations as aligned columns: number, agent if there are several, model, tokens, cost if there is any, time, and
+    what else happened.
 
     `waiting` are the calls that wait for a person, by iteration and id.
     """
     rows = [_row(each, waiting, has_ended=has_ended) for each in iterations]
-    if not any(row[3] for row in rows):
-        rows = [[*row[:3], *row[4:]] for row in rows]
+    if len({each["agent"] for each in iterations}) > 1:
+        names = [visible(one_line(each["agent"], 40)) for each in iterations]
+        rows = [[row[0], name, *row[1:]] for row, name in zip(rows, names, strict=True)]
+    if not any(row[-3] for row in rows):
+        rows = [[*row[:-3], *row[-2:]] for row in rows]
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
     return [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]).rstrip()

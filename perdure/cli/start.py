@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..agents import Agent
+from ..agents import Agent, with_others
 from ..client import RunHandle
 from ..client.connection import environment_names_a_server
 from ..client.run_input import loaded_agent
@@ -147,7 +147,7 @@ async def begin_after(server: ServerConnection, handle: RunHandle, request: RunR
             f'perdure steer {shell_word(handle.id)} "…"'
         )
     memo = memo_for(recorded, sources)
-    agent = loaded_agent(recorded.input.agent, request.choice)
+    agent = with_others(loaded_agent(recorded.input.agent, request.choice), recorded.input.agents)
     await consent_to(server, request, recorded, agent, memo)
     code = sources.load() if sources else load_code(memo)
     return StartArguments(
@@ -158,7 +158,7 @@ async def begin_after(server: ServerConnection, handle: RunHandle, request: RunR
         code=code,
         memo=memo,
         task_queue=shared_queue(recorded.description.task_queue, handle.id),
-        more={"deps": recorded.input.deps},
+        more={"deps": recorded.input.deps, "handoffs": recorded.input.handoffs},
     )
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
+from pathlib import PurePath
 from typing import Any
 
-from ..agents import Agent, LoadedAgent, split_model
-from ..argument_types import is_list, of_type, require_tools, require_type
+from ..agents import Agent, LoadedAgent, loaded_from, others_of, split_model, with_others
+from ..argument_types import Expected, is_list, of_type, require_tools, require_type
+from ..errors import ConfigurationError
 from ..prompty.jinja import parse_jinja, used_variables
 from ..prompty.load import load_dict
+from ..prompty.portable import portable
 from ..prompty.render import find_markers
 from ..providers.registry import require_ids
+from ..settings.child_agents import SUFFIX
+from ..settings.delegates import handoff_tool, with_delegates
 from ..tools.declaration import agent_with_tools, completed_declaration
+from ..tools.files import record_tools
 from ..tools.handlers import Toolset, toolset_of
 from .output_type import with_output_type
 
@@ -25,6 +31,7 @@ def agent(
     instructions: str = "",
     tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset | Mapping[str, Any]] = (),
     output_type: Any = None,
+    handoffs: Sequence[Agent | str | PathLike[str]] = (),
     name: str = "agent",
     description: str | None = None,
     inputs: Mapping[str, Any] | None = None,
@@ -44,6 +51,9 @@ def agent(
     The functions go along with the agent to `invoke_agent` and `run_in_process`; a worker has them by
     `create_worker(client, tools=[agent])`. `output_type` says what the answer is: see `start_run`. `options` are the
     model's, such as `{"temperature": 0}`. Relative paths in declarations start at `base_dir`.
+
+    `handoffs` are agents as which a run of this one may go on: agents, paths of files, and names of agents that are
+    among the `handoffs` of those, such as this one's own.
 
     Raises TypeError for an argument of another type, LoadError for what is wrong with a declaration, RenderError for a
     template that can't be read, and ConfigurationError for two tools of one name and for an `output_type` that can't be
@@ -74,7 +84,39 @@ def agent(
     loaded = loaded.model_copy(update={"tools": found or None})
     if output_type is not None:
         loaded = with_output_type(loaded, output_type)
-    return LoadedAgent.of(loaded, functions=given.functions, output_type=output_type)
+    origin = {"functions": given.functions, "output_type": output_type, "path": f"{name}{SUFFIX}"}
+    return with_handoffs(LoadedAgent.of(loaded, **origin), handoffs)
+
+
+def with_handoffs(agent: Agent, handoffs: Sequence[Agent | str | PathLike[str]]) -> Agent:
+    """Return the agent with a tool for each other one as which a run of it may go on.
+
+    Raises TypeError for what names no agent, ConfigurationError for two agents of one name, and what `load` raises.
+    """
+    if not handoffs:
+        return agent
+    require_type("handoffs", handoffs, Expected("a list of agents, of paths and names of such", is_list))
+    tools, others, known = list(agent.tools or ()), dict(others_of(agent)), dict(loaded_from(agent).handoffs)
+    for each in handoffs:
+        require_type("a handoff", each, of_type("an Agent, or a path or name of one", Agent, str, PathLike))
+        if isinstance(each, Agent):
+            path, description = loaded_from(each).path or f"{each.name}{SUFFIX}", each.description
+            _add_agents(others, path, each)
+            known |= {path: loaded_from(each), **loaded_from(each).handoffs}
+        else:
+            path, description = fspath(each), None
+            path = path if path.endswith(SUFFIX) else f"{path}{SUFFIX}"
+        tools.append(handoff_tool(PurePath(path).stem, path, description))
+    found = with_others(agent.model_copy(update={"tools": tools}), others)
+    return LoadedAgent.of(found, handoffs=known)
+
+
+def _add_agents(others: dict[str, Agent], path: str, agent: Agent) -> None:
+    """Add the agent, as runs record it, and those that it may hand over to."""
+    recorded, further = record_tools(with_delegates(agent))
+    for key, other in {path: portable(recorded), **further}.items():
+        if others.setdefault(key, other) != other:
+            raise ConfigurationError(f"two of the agents have the name {key.removesuffix(SUFFIX)!r}: rename one")
 
 
 def with_declared(agent: Agent, declarations: Sequence[Mapping[str, Any]]) -> Agent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,14 +14,14 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..agents import Agent, declared_name, with_others
 from ..conversation import batches, total_bytes
-from ..errors import ConfigurationError, InvokerError, RenderError
+from ..errors import ConfigurationError
 from ..history.before import ConversationBefore, conversation_before
 from ..history.chain import Chain
 from ..history.link import RecordedLink, read_input, read_link, read_start
 from ..messages import Message
 from ..model_choice import model_choice, with_other_model
 from ..options import RunOptions
-from ..prompty.prepare import prepare
+from ..prompty.prepare import new_prompt
 from ..protocol.inventory import Inventory
 from ..protocol.names import FORK_OF
 from ..protocol.outcome import ForkOf
@@ -34,9 +33,6 @@ from ..workflows.recording import CERTAIN_BYTES, PIECE_BYTES
 from .reading.results import conversation_at_end
 from .run_input import loaded_agent
 from .starting import StartOptions
-
-_PLACES = {"array": [], "thread": [], "object": {}, "integer": 0, "float": 0.0, "boolean": False}
-"""Stand for inputs that are not known, where a text can't."""
 
 
 def other_model(name: str) -> OtherModel:
@@ -70,60 +66,12 @@ def require_tools(before: Agent, after: Agent, inventory: Inventory | None, mess
         )
 
 
-@dataclass(frozen=True)
-class NewPrompt:
-    """An agent's prompt, as far as it can be rendered with the inputs that are known."""
-
-    instructions: list[Message]
-    """The messages of the roles system and developer."""
-    messages: list[Message] | None
-    """All of them; None when some need inputs that are not known."""
-    unknown: list[str]
-    """The names of those inputs."""
-
-
-def new_prompt(agent: Agent, inputs: Mapping[str, Any]) -> NewPrompt:
-    """Render the prompt of an agent for a conversation that another version of it has begun.
-
-    Runs record only the inputs that tools are bound to. Raises ConfigurationError when the instructions need another
-    one, and what `prepare` raises.
-    """
-    marks = {
-        each.name: _PLACES.get(each.kind, f"\u27e8{each.name} {secrets.token_hex(8)}\u27e9")
-        for each in agent.inputs or []
-        if each.name not in inputs and each.default is None
-    }
-    try:
-        messages = prepare(agent, {**marks, **inputs})
-    except (RenderError, InvokerError) as error:
-        if not marks:
-            raise
-        raise ConfigurationError(_needs(agent, sorted(marks), str(error))) from error
-    instructions = [message for message in messages if message.instructs]
-    in_instructions = [name for name, mark in marks.items() if _shows(mark, instructions)]
-    if in_instructions:
-        raise ConfigurationError(_needs(agent, in_instructions, "its instructions use it"))
-    unknown = sorted(name for name in marks if name in agent.instructions)
-    return NewPrompt(instructions, None if unknown else messages, unknown)
-
-
 def with_instructions(messages: Sequence[Message], seed: Sequence[Message], new: Sequence[Message]) -> list[Message]:
     """Return the conversation with new instructions in the place of those that it began with (`seed`)."""
     old = [message for message in seed if message.instructs]
     if old == list(new):
         return list(messages)
     return [*new, *(message for message in messages if message not in old)]
-
-
-def _shows(mark: Any, messages: Sequence[Message]) -> bool:
-    return isinstance(mark, str) and any(mark in message.text for message in messages)
-
-
-def _needs(agent: Agent, names: Sequence[str], why: str) -> str:
-    return (
-        f"the prompt of the agent {agent.name!r} needs the input {', '.join(names)}, which the run has not recorded "
-        f"({why}): give it anew"
-    )
 
 
 _OWN_MEMO = (FORK_OF, "agent")
@@ -188,7 +136,12 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
         messages=messages[beginning.ends[-1] :] if beginning else messages,
         options=RecordedOptions.model_validate({**dict(input.options), **(changes.options or {})}),
         task_queue=described.task_queue,
-        start={**await _start(chain, described, at), "beginning": beginning, "deps": input.deps},
+        start={
+            **await _start(chain, described, at),
+            "beginning": beginning,
+            "deps": input.deps,
+            "handoffs": None if changes.agent else input.handoffs,
+        },
     )
 
 

@@ -30,8 +30,10 @@ from ..model_choice import ModelChoice, model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
+from ..settings.child_agents import child_tools, handoffs_of
+from ..settings.delegates import with_delegates
 from ..tools.declaration import agent_with_tools
-from ..tools.files import record_tools
+from ..tools.files import agents_of_run, record_tools
 from ..tools.handlers import toolset_of
 from ..tools.kind import Kinds, ToolKind
 from ..tools.threads import LoopThread
@@ -276,16 +278,27 @@ def _agent_with_tools(
 ) -> tuple[Agent, Mapping[str, Callable[..., Any]]]:
     """Return the agent with all of these tools, and their functions, its own too.
 
-    Those that its file does not declare are offered as well (§9.2).
+    Those that its file does not declare are offered as well (§9.2), unless an agent that it hands over to does.
     """
     agent = loaded_agent(path_or_agent, choice)
     given = toolset_of(tools)
-    functions = {**loaded_from(agent).functions, **given.functions}
+    functions = {**toolset_of([agent]).functions, **given.functions}
+    elsewhere = _tools_after_handoffs(agent) - loaded_from(agent).functions.keys()
     if given.declarations:
         from .expression import with_declared  # brings the template engine
 
         agent = with_declared(agent, given.declarations)
-    return agent_with_tools(agent, functions), functions
+    return agent_with_tools(agent, [name for name in functions if name not in elsewhere]), functions
+
+
+def _tools_after_handoffs(agent: Agent) -> set[str]:
+    """Return the names of the tools of agents as which a run of this one may go on."""
+    agent = with_delegates(agent)
+    if not any(tool.mode == "handoff" for tool in child_tools(agent)):
+        return set()
+    agent, agents = record_tools(agent)
+    others = handoffs_of(agent, agents_of_run(agent, agents)).values()
+    return {tool.name for other in others for tool in other.tools or ()}
 
 
 @asynccontextmanager

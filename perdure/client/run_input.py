@@ -23,7 +23,7 @@ from ..model_choice import AS_WRITTEN, ModelChoice, with_other_model
 from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.portable import portable
-from ..prompty.prepare import prepare
+from ..prompty.prepare import instructions_by_path, prepare
 from ..prompty.rich_values import MEDIA, media_parts, thread_messages, with_media_read
 from ..protocol.run import RunInput
 from ..redaction import Redactor, redactor
@@ -32,7 +32,7 @@ from ..settings.agent_file import options_for
 from ..settings.delegates import as_started
 from ..text import did_you_mean, one_line, valid_json
 from ..tools.binding import bound_inputs
-from ..tools.files import record_tools
+from ..tools.files import agents_of_run, record_tools
 
 
 def run_input(
@@ -62,8 +62,9 @@ def new_run(
     options: RunOptions | Mapping[str, Any] | None,
     messages: Sequence[Message | Mapping[str, Any]] | None,
     deps: Any = None,
+    handoffs: dict[str, list[Message]] | None = None,
 ) -> RunInput:
-    """Return the same as a model. Raises like `run_input`."""
+    """Return the same as a model; `handoffs` are as another run has recorded them. Raises like `run_input`."""
     require(agent=agent, inputs=inputs, messages=messages)
     environment = {} if workflow.in_workflow() else os.environ
     loaded = as_started(loaded_agent(agent), environment)
@@ -74,9 +75,11 @@ def new_run(
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     recorded, agents = (loaded, {}) if workflow.in_workflow() else record_tools(loaded)
     sent = portable(recorded)
+    agents = agents_of_run(sent, agents)
     return RunInput(
         agent=sent,
         agents=agents,
+        handoffs=known.value(instructions_by_path(sent, agents, given) if handoffs is None else handoffs),
         messages=known.value(first),
         inputs=known.value(bound_inputs(loaded, given)),
         deps=recorded_deps(deps, known),

@@ -71,6 +71,8 @@ class StartOptions(TypedDict, total=False):
     """Where the run finds the beginning of its conversation; for forks."""
     deps: Any
     """What the run gives its functions as `ToolContext.deps`: JSON, a pydantic model or a dataclass. It is recorded."""
+    handoffs: dict[str, list[Message]] | None
+    """The instructions of agents to hand over to, by path, as another run has recorded them; for forks."""
     voucher: Voucher | None
     """Vouches for who asks for the run. For a gateway's use."""
     origin: str | None
@@ -165,7 +167,7 @@ async def start_workflow(
     output_type: Any = None,
 ) -> Started:
     """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's converter."""
-    input = new_run(agent, inputs, options, messages, start.get("deps"))
+    input = new_run(agent, inputs, options, messages, start.get("deps"), start.get("handoffs"))
     input.traceparent = current_traceparent()
     if beginning := start.get("beginning"):
         input.beginning = beginning

@@ -110,7 +110,7 @@ async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple
             break
     if input is None:
         raise ValueError(f"the history of {workflow_id!r}, run {run_id!r}, is empty")
-    return input, inventory or (input.carried.inventory if input.carried else None), first_run_id
+    return input, inventory or (input.carried.asked_before if input.carried else None), first_run_id
 
 
 async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:
@@ -171,7 +171,7 @@ async def _fold(client: Client, workflow_id: str, run_id: str, history: Sequence
     link = RecordedLink(run_id, history, input, work, references, await loaded_pieces(client, work))
     carried = input.carried
     link.inventory = carried.inventory if carried and not carried.is_upgrade else await _inventory(client, work)
-    link.inventory = link.inventory or (carried.inventory if carried else None)
+    link.inventory = link.inventory or (carried.asked_before if carried else None)
     return link
 
 

@@ -43,7 +43,11 @@ class Transcript:
         known = list(self._seen.messages)
         for operation in operations:
             self._seen.apply(operation)
-        new = [message for message in unknown_messages(known, self._seen.messages) if not is_summary(message)]
+        view = self._seen.messages
+        instructions = count_of_instructions(view)
+        if view[:instructions] != known[: count_of_instructions(known)]:
+            self.messages[: count_of_instructions(self.messages)] = view[:instructions]
+        new = [message for message in unknown_messages(known, view[instructions:]) if not is_summary(message)]
         self.messages += [*unknown_messages(new, sent), *new]
 
     def add_refused(self, messages: Iterable[Message], reason: str) -> None:

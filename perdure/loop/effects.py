@@ -69,6 +69,12 @@ class Effects(Protocol):
     async def checkpoint(self, state: LoopState) -> None:
         """Called before each iteration. It may continue the run in a new link, and then does not return."""
 
+    async def hand_off(self, path: str) -> None:
+        """Go on as the agent of that path, and then do not return.
+
+        Returns if the run was cancelled, or has steering messages to read before.
+        """
+
     async def sleep(self, seconds: float, why: str) -> None:
         """Wait; `why` is shown to people."""
 

@@ -20,11 +20,13 @@ from ..event_data import (
     ErrorData,
     EventType,
     FailedData,
+    HandoffData,
     LoggedData,
     LoggedDoneData,
 )
 from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
+from ..settings.child_agents import TRANSFER
 from ..tool_calls import ToolSpec
 from .effects import Cancelled, Effects
 from .limits import no_step_left, partial_text, reached_limit
@@ -129,6 +131,7 @@ class AgentLoop(RunPart[Effects]):
             reply = await self._check_output(reply)
             if calls := reply.message.tool_calls:
                 await self._run_tools(reply.message, calls)
+                await self._hand_off()
             elif not await self._goes_on_after(reply):
                 return self._answer(reply)
 
@@ -215,6 +218,18 @@ class AgentLoop(RunPart[Effects]):
         results = await self._tools.run(calls)
         self._calls.emit_cost()
         self.append([message, *results])
+
+    async def _hand_off(self) -> None:
+        """Go on as another agent, if the model has asked for that."""
+        if self._tools.transfer is None:
+            return
+        request, path = self._tools.transfer
+        name, reason = request.name.removeprefix(TRANSFER), request.arguments.get("reason")
+        self.emit("handoff", HandoffData(name=name, reason=str(reason or "")), call_id=request.call_id)
+        self.state.begin_as_another()
+        while not self.effects.cancelled():
+            self._drain_steering()
+            await self.effects.hand_off(path)
 
     async def _goes_on_after(self, reply: ModelReply) -> bool:
         """Return whether the model is called again after an answer: to read a steering message, or because it has

@@ -165,6 +165,10 @@ class LoopState:
         self.answering, self.draft = True, "" if is_structured else reply.message.text[:LAST_TEXT_CHARS]
         return True
 
+    def begin_as_another(self) -> None:
+        """Forget what was the way of the agent before: which of its models was called, and how it was told of tools."""
+        self.fallback, self.prompted, self.answering, self.draft = 0, False, False, ""
+
     def add_cost(self, cost: float | None, *, unpriced: int) -> None:
         """Add what calls have cost, as far as it is known; `unpriced` is the number of those of which it is not.
 

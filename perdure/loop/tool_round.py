@@ -19,10 +19,11 @@ from ..event_data import (
 )
 from ..json_types import JsonObject
 from ..messages import Message, Needed, TextPart, ToolCall, ToolResult
-from ..settings.child_agents import DELEGATE, written_action
+from ..settings.child_agents import DELEGATE, TRANSFER, written_action
 from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
 from ..tool_calls import (
     ChildRun,
+    Handoff,
     Question,
     ToolRequest,
     ToolSpec,
@@ -127,6 +128,10 @@ class ToolRound(RunPart[Effects]):
         """The tools whose calls are runs of other agents."""
         self._turns: dict[str, asyncio.Lock] = {}
         """Of equal calls of tools that are not idempotent."""
+        self.transfer: tuple[ToolRequest, str] | None = None
+        """The call after which the run goes on as another agent, and the path of that."""
+        self._transfers: Sequence[str] = ()
+        """The calls of the reply that ask for that, by their ids."""
         self._outcomes: dict[int, JsonObject] = {}
         """What later runs with the conversation are to know, by the call's place among those of its reply."""
 
@@ -138,6 +143,7 @@ class ToolRound(RunPart[Effects]):
         for call in calls:
             if call.name not in self.tools and not call.fault and self.options.unknown_tools == "raise":
                 raise ToolNotRegisteredError(f"Tool not registered: {_name_of(call)}")
+        self._transfers = [call.id for call in calls if self._handoff(call.name)]
         if self._concurrent(calls):
             self._allowances.expect(sum([call.name in self._agents for call in calls]))
             results = await self._answer_together(calls)
@@ -309,8 +315,22 @@ class ToolRound(RunPart[Effects]):
                 self.state.tool_calls += 1
                 if self.options.progress:
                     self._emit_progress(call)
+            if handoff := self._handoff(call.name):
+                return self._transfer(request, handoff.path)
             run = self._run_agent if call.name in self._agents else self.effects.run_tool
             return self._shown(request, await run(request))
+
+    def _handoff(self, name: str) -> Handoff | None:
+        execution = self.tools[name].execution if name in self.tools else None
+        return execution if isinstance(execution, Handoff) else None
+
+    def _transfer(self, request: ToolRequest, path: str) -> ToolResult:
+        name = request.name.removeprefix(TRANSFER)
+        if request.call_id != self._transfers[0]:
+            text = f"Error: Not handed over to {name}: of several such calls in one reply, the first one counts"
+            return ToolResult.failure(text, kind="second_handoff")
+        self.transfer = request, path
+        return ToolResult.of_text(f"The agent {name} goes on with the conversation from here.")
 
     def _emit_progress(self, call: ToolCall) -> None:
         data = ProgressData(

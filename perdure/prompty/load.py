@@ -160,7 +160,7 @@ def load(
         if strict:
             raise doubt
         warn_caller(str(doubt), PromptyWarning)
-    return _with_lock(agent, file)
+    return _with_lock(LoadedAgent.of(agent, path=file.name), file)
 
 
 def _with_lock(agent: Agent, file: Path) -> Agent:

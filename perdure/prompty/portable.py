@@ -264,7 +264,8 @@ def _rewritten(agent: Agent, change: Callable[[Place, str], str]) -> Agent:
     if not isinstance(agent, LoadedAgent):
         return copy
     known = loaded_from(agent)
-    return LoadedAgent.of(copy, references=known.references, base_dir=known.base_dir, roots=known.roots)
+    named = {"base_dir": known.base_dir, "roots": known.roots, "path": known.path}
+    return LoadedAgent.of(copy, references=known.references, **named)
 
 
 def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> JsonObject:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..agents import Agent
-from ..errors import RenderError
+from ..errors import ConfigurationError, InvokerError, RenderError
 from ..json_types import JsonObject, JsonView
 from ..messages import Message
+from ..settings.child_agents import handoffs_of
 from ..text import did_you_mean
 from .jinja import parse_jinja, used_variables
 from .parse import parse
@@ -71,3 +75,62 @@ def _mentions(agent: Agent, name: str) -> bool:
 def _thread(agent: Agent, name: str, value: Any) -> list[Message]:
     is_thread = any(prop.name == name and prop.kind == "thread" for prop in agent.inputs or [])
     return (thread_messages(name, value) if is_thread else None) or []
+
+
+_PLACES = {"array": [], "thread": [], "object": {}, "integer": 0, "float": 0.0, "boolean": False}
+"""Stand for inputs that are not known, where a text can't."""
+
+
+@dataclass(frozen=True)
+class NewPrompt:
+    """An agent's prompt, as far as it can be rendered with the inputs that are known."""
+
+    instructions: list[Message]
+    """The messages of the roles system and developer."""
+    messages: list[Message] | None
+    """All of them; None when some need inputs that are not known."""
+    unknown: list[str]
+    """The names of those inputs."""
+
+
+def new_prompt(agent: Agent, inputs: Mapping[str, Any]) -> NewPrompt:
+    """Render the prompt of an agent for a conversation that another version of it has begun.
+
+    Runs record only the inputs that tools are bound to. Raises ConfigurationError when the instructions need another
+    one, and what `prepare` raises.
+    """
+    marks = {
+        each.name: _PLACES.get(each.kind, f"\u27e8{each.name} {secrets.token_hex(8)}\u27e9")
+        for each in agent.inputs or []
+        if each.name not in inputs and each.default is None
+    }
+    try:
+        messages = prepare(agent, {**marks, **inputs})
+    except (RenderError, InvokerError) as error:
+        if not marks:
+            raise
+        raise ConfigurationError(_needs(agent, sorted(marks), str(error))) from error
+    instructions = [message for message in messages if message.instructs]
+    in_instructions = [name for name, mark in marks.items() if _shows(mark, instructions)]
+    if in_instructions:
+        raise ConfigurationError(_needs(agent, in_instructions, "its instructions use it"))
+    unknown = sorted(name for name in marks if name in agent.instructions)
+    return NewPrompt(instructions, None if unknown else messages, unknown)
+
+
+def instructions_by_path(
+    agent: Agent, agents: Mapping[str, Agent], inputs: Mapping[str, Any]
+) -> dict[str, list[Message]]:
+    """Return the instructions of the agents as which a run of this one may go on, by path. Raises as `new_prompt`."""
+    return {path: new_prompt(other, inputs).instructions for path, other in handoffs_of(agent, agents).items()}
+
+
+def _shows(mark: Any, messages: Sequence[Message]) -> bool:
+    return isinstance(mark, str) and any(mark in message.text for message in messages)
+
+
+def _needs(agent: Agent, names: Sequence[str], why: str) -> str:
+    return (
+        f"the prompt of the agent {agent.name!r} needs the input {', '.join(names)}, which is not known here ({why}): "
+        "give it"
+    )

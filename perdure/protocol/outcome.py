@@ -46,6 +46,10 @@ class RunOutput(Exchanged):
     """What a turn of a session has added to its conversation; None where signals to the session (`HandedOver`) tell."""
     slept_seconds: float = unless_empty(0.0)
     """How long no worker took the run up: see `RunStatus`."""
+    agent: str = ""
+    """The name of the agent that has spoken last; "" in results that were recorded before there was this field."""
+    handed_to: str = unless_empty("")
+    """Its path, where it is not the one that the run was started with."""
     raw: bool = unless_empty(False)
     """Whether `output` is the provider's own response, which is read as no type (`RunOptions.raw`)."""
 
@@ -73,6 +77,7 @@ class RunFailure(Exchanged):
     refused: int = unless_empty(0)
     """How many messages of a turn the input guardrail has refused: the session goes on without them."""
     slept_seconds: float = unless_empty(0.0)
+    handed_to: str = unless_empty("")
 
 
 class ForkOf(Exchanged):
@@ -165,6 +170,8 @@ class RunResult(BaseModel, Generic[T]):
     messages: list[Message]
     """The conversation as the model would see it next; a next turn may start with it (§14)."""
     usage: Usage
+    agent: str = ""
+    """The name of the agent that has spoken last (`perdure docs agents-in-code`)."""
     cost_usd: float | None = None
     """What the run has cost, in US dollars, with the runs that it has called; None when nothing is known of it."""
     unpriced_calls: int = 0

@@ -161,7 +161,14 @@ class Carried(Exchanged):
     links: int = 1
     """How many links the run had before this one."""
     is_upgrade: bool = unless_empty(False)
-    """Whether the run has come from another version of its workers: it asks anew what they have."""
+    """Whether the run has come from another version of its workers, or another agent: it asks anew what they have."""
+    is_handoff: bool = unless_empty(False)
+    """Whether the link before had another agent: that is why it asks."""
+
+    @property
+    def asked_before(self) -> Inventory | None:
+        """What is known of the workers until the link has asked; None where nothing is."""
+        return None if self.is_handoff else self.inventory
 
 
 class RecordedOptions(RunOptions):
@@ -228,6 +235,10 @@ class RunInput(Exchanged):
     To change another one would stop the run for ever."""
     agents: RecordedAgents = unless_empty({})
     """The agents of other files that this one can reach, by path; they have no secrets either."""
+    handoffs: dict[str, list[Message]] = unless_empty({})
+    """The instructions of those as which the run may go on, by path."""
+    handed_to: str = unless_empty("")
+    """The path of `agent`, once the run, or an earlier turn of its session, was handed over to it."""
     lineage: Lineage | None = unless_empty(None)
     """Set if another run has called this one as a tool."""
     traceparent: str = unless_empty("")
@@ -245,7 +256,7 @@ class RunInput(Exchanged):
     @property
     def content(self) -> str:
         """Return what is signed of it: what the run does for those who have asked for it."""
-        asked = {"agent", "agents", "messages", "inputs", "deps"}
+        asked = {"agent", "agents", "messages", "inputs", "deps", "handoffs"}
         return content_of("start", self.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=asked))
 
     @property

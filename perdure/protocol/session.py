@@ -10,6 +10,7 @@ from pydantic import Field
 from ..agents import RecordedAgent, RecordedAgents
 from ..conversation import ConversationRef
 from ..messages import Exchanged, JsonObject, Message, Usage, unless_empty, unless_none
+from ..settings.agent_file import options_after_handoff
 from ..tool_calls import PendingApproval
 from ..vouching import Requesters, content_of
 from .outcome import Held, RunFailure, RunOutput
@@ -25,6 +26,8 @@ class SessionSetup(Exchanged):
     """Without secrets: those are references (`${env:NAME}`)."""
     agents: RecordedAgents = unless_empty({})
     """The agents of other files that this one can reach, by path."""
+    handoffs: dict[str, list[Message]] = unless_empty({})
+    """As in `RunInput`."""
     messages: list[Message] = []
     """The conversation before anybody has said anything: the agent's instructions."""
     inputs: JsonObject = {}
@@ -32,6 +35,18 @@ class SessionSetup(Exchanged):
     deps: Any = unless_none()
     """As in `RunInput`, for each run."""
     options: RecordedOptions = RecordedOptions()
+
+    def handed_to(self, path: str) -> SessionSetup:
+        """Return the same for runs of the agent of that path; itself where there is none.
+
+        Raises LoadError for a setting of its file that is wrong.
+        """
+        if path not in self.handoffs:
+            return self
+        agent = self.agents[path]
+        options = options_after_handoff(self.options, self.agent, agent)
+        update = {"agent": agent, "messages": self.handoffs[path], "options": options}
+        return self.model_copy(update=update)
 
     @property
     def digest(self) -> str:
@@ -108,6 +123,8 @@ class HandedOver(Exchanged):
     """As in `RunOutput`; only in the last part."""
     unchecked: int = unless_empty(0)
     """As in `RunOutput`; only in the last part."""
+    handed_to: str = unless_empty("")
+    """As in `RunOutput`; only in the last part."""
 
 
 class SessionUse(Exchanged):
@@ -177,6 +194,8 @@ class CarriedSession(SessionUse):
     taken: dict[str, Taken] = {}
     """The messages that were taken of late, by id, so that a repetition is known for one."""
     queued: list[QueuedMessage] = []
+    handed_to: str = unless_empty("")
+    """The path of the agent that has spoken last; "" for the setup's own."""
     requested_by: Requesters | None = unless_none()
     """Everybody who has sent a message, signed by the link before; None where somebody is unknown."""
     first_run_id: str = ""

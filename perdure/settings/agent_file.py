@@ -19,7 +19,7 @@ from .foreign import SYSTEMS, TOOLS_IN_TEXT, system_of
 from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
 
 OF_THE_START = frozenset(
-    {"raw", "turn", "stream", "guardrails", "compactor", "missing_tool_grace", "lost_worker_seconds", "stream_seconds"}
+    {"raw", "turn", "stream", "compactor", "missing_tool_grace", "lost_worker_seconds", "stream_seconds"}
 )
 """Options that are no matter of an agent's file: who starts a run says how it is watched, and what its workers have."""
 OPTION_NAMES: Mapping[str, str] = {to_camel(name): name for name in RunOptions.model_fields if name not in OF_THE_START}
@@ -27,6 +27,8 @@ OPTION_NAMES: Mapping[str, str] = {to_camel(name): name for name in RunOptions.m
 BUDGETS = ("max_total_tokens", "max_tool_calls", "max_seconds", "max_cost_usd")
 """Options of which a called run has a share of its caller's."""
 
+OF_A_RUN = (*BUDGETS, "max_iterations", "on_limit", "on_failure", "webhooks", "max_depth", "cancel_grace")
+"""Options that stay as they are in a run that goes on as another agent."""
 OF_A_SESSION = ("idleTimeout", "whileBusy")
 """The settings of `metadata.perdure.session`."""
 WhileBusy = Literal["steer", "queue", "reject"]
@@ -126,6 +128,15 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     return options.model_copy(update=update)
 
 
+def options_after_handoff(options: Options, before: Agent, after: Agent) -> Options:
+    """Options of a run that goes on as the agent `after`: what its file says, but for what is the run's.
+
+    Raises LoadError as `options_for` does.
+    """
+    kept = {name: getattr(options, name) for name in OF_A_RUN}
+    return called_options(options, before, after).model_copy(update=kept)
+
+
 def least(*limits: float | None) -> Any:
     """Return the lowest of the limits; None, which stands for no limit, when there is none."""
     return min((limit for limit in limits if limit is not None), default=None)
@@ -205,6 +216,7 @@ def _read_own(value: object, settings: Settings, session: SessionSettings) -> No
     known: dict[str, Callable[[Any, Place], None]] = {
         "agents": lambda value, place: None,
         "output": _require_map,
+        "handoffs": lambda value, place: None,
         "session": lambda value, place: _read_session(value, place, settings, session),
         **{name: _own_option(settings, option) for name, option in OPTION_NAMES.items()},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PureWindowsPath
 
 from ..agents import Agent
@@ -14,6 +14,8 @@ from ..errors import LoadError
 SUFFIX = ".prompty"
 DELEGATE = "delegate_to_"
 """Before an agent's name: the name of the tool that delegates to it."""
+TRANSFER = "transfer_to_"
+"""Before an agent's name: the name of the tool by which a run goes on as that agent."""
 TASK = "task"
 DELEGATION_FAILED = "[Delegation failed: "
 """How the result begins of a task that a remote agent has not answered."""
@@ -22,6 +24,11 @@ DELEGATION_FAILED = "[Delegation failed: "
 def child_tools(agent: Agent) -> Iterator[PromptyTool]:
     """Yield the tools of the agent that are other agents."""
     return (tool for tool in agent.tools or () if isinstance(tool, PromptyTool))
+
+
+def handoffs_of(agent: Agent, agents: Mapping[str, Agent]) -> dict[str, Agent]:
+    """Return the agents as which a run of this one may go on, however often it is handed over, by path."""
+    return _reached(agent, agents, lambda tool: tool.mode == "handoff")
 
 
 def written_action(name: str, arguments: object) -> str:
@@ -58,10 +65,14 @@ def with_keys(agent: Agent, key: str) -> Agent:
 
 def agents_for(agent: Agent, agents: Mapping[str, Agent]) -> dict[str, Agent]:
     """Those of the agents that this one can reach, which names them by their keys."""
+    return _reached(agent, agents, lambda tool: True)
+
+
+def _reached(agent: Agent, agents: Mapping[str, Agent], leads: Callable[[PromptyTool], bool]) -> dict[str, Agent]:
     reached: dict[str, Agent] = {}
     ahead = [agent]
     while ahead:
-        for tool in child_tools(ahead.pop()):
+        for tool in filter(leads, child_tools(ahead.pop())):
             key = key_of(tool.path)
             if key in agents and key not in reached:
                 reached[key] = agents[key]

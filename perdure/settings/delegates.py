@@ -1,8 +1,11 @@
-"""Agents that an agent delegates to: those of `metadata.perdure.agents`, and peers that the environment names."""
+"""Agents that an agent delegates to or hands over to: those of `metadata.perdure.agents` and `handoffs`, and peers that
+the environment names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -15,14 +18,15 @@ from ..json_types import JsonObject, JsonView
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..text import did_you_mean, fault_text
 from .agent_file import context_messages, settings_of
-from .child_agents import DELEGATE, SUFFIX, TASK
+from .child_agents import DELEGATE, SUFFIX, TASK, TRANSFER
 from .foreign import system_of
 
 REMOTE = "delegate"
 """The kind of the tools that delegate to remote agents."""
 _NO_VARIABLES: Mapping[str, str] = {}
-_WHERE = "metadata.perdure.agents"
+_WHERE = "metadata.perdure.{}"
 _FORM = "{name, path, description}, or {name, url, description} for a remote agent"
+_HANDOFF_FORM = "the path of a .prompty file, or {name, path, description}"
 _ELSEWHERE = ("protocol", "model", "retries", "headers", "api_key", "allowed_hosts")
 
 
@@ -62,56 +66,68 @@ class _Entry(BaseModel):
 def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES) -> Agent:
     """Copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; itself without any.
 
-    Such a tool takes a task, which is said to the agent of that name. The environment may say how much of the
+    Such a tool takes a task, which is said to the agent of that name. `metadata.perdure.handoffs` are tools
+    `transfer_to_NAME`, after whose call the run goes on as that agent. The environment may say how much of the
     conversation goes along, where its system has peers. Raises LoadError for an entry that is wrong, and
     ConfigurationError for an environment variable.
     """
-    entries = list(_entries(agent))
-    if not entries:
+    entries, handoffs = list(_entries(agent, "agents")), list(_entries(agent, "handoffs"))
+    if not (entries or handoffs):
         return agent
     tools = list(agent.tools or ())
     known = {tool.name for tool in tools}
     usual = context_messages(agent, environment) if _has_peers(agent) else None
     new = [_delegate(entry, usual if entry.context is None else entry.context) for entry in entries]
+    new += [handoff_tool(entry.name, entry.path or "", entry.description) for entry in handoffs]
     for tool in new:
         if tool.name in known:
-            raise LoadError(f"there is a tool {tool.name!r} already", field=_WHERE)
+            raise LoadError(f"there is a tool {tool.name!r} already", field="metadata.perdure")
         known.add(tool.name)
     return agent.model_copy(update={"tools": [*tools, *new]})
 
 
+def handoff_tool(name: str, path: str, description: str | None) -> PromptyTool:
+    """Return the tool by which a run goes on as the agent of that name and path."""
+    return PromptyTool(name=f"{TRANSFER}{name}", path=path, mode="handoff", description=description)
+
+
 def is_delegate(tool: Tool) -> bool:
-    """Return whether the tool stands for an entry of `metadata.perdure.agents`."""
+    """Return whether the tool may stand for an entry of `metadata.perdure.agents` or `handoffs`."""
+    if isinstance(tool, PromptyTool) and tool.mode == "handoff":
+        return True
     if not tool.name.startswith(DELEGATE):
         return False
     return tool.kind == REMOTE or (tool.kind == "prompty" and tool.perdure is not None and tool.perdure.message == TASK)
 
 
-def _entries(agent: Agent) -> Iterator[_Entry]:
+def _entries(agent: Agent, setting: Literal["agents", "handoffs"]) -> Iterator[_Entry]:
     settings = (agent.metadata or {}).get("perdure")
-    entries = settings.get("agents") if isinstance(settings, Mapping) else None
+    entries = settings.get(setting) if isinstance(settings, Mapping) else None
     if entries is None:
         return
+    form, before = (_FORM, DELEGATE) if setting == "agents" else (_HANDOFF_FORM, TRANSFER)
     if not isinstance(entries, list):
-        raise LoadError(f"expected a list of {_FORM}, got {entries!r:.80}", field=_WHERE)
+        raise LoadError(f"expected a list of {form}, got {entries!r:.80}", field=_WHERE.format(setting))
     # A run records its agent with these tools: that one is not expanded once more.
     declared = {tool.name for tool in agent.tools or () if is_delegate(tool)}
     for index, entry in enumerate(entries):
-        if not (isinstance(entry, Mapping) and f"{DELEGATE}{entry.get('name')}" in declared):
-            yield _entry(agent, entry, f"/metadata/perdure/agents/{index}")
+        if setting == "handoffs" and isinstance(entry, str):
+            entry = {"name": PurePosixPath(entry).stem, "path": entry}
+        if not isinstance(entry, Mapping) or (setting == "handoffs" and "path" not in entry):
+            raise LoadError(f"{entry!r:.80}: expected {form}", field=_WHERE.format(setting))
+        if f"{before}{entry.get('name')}" not in declared:
+            yield _entry(agent, entry, setting, index)
 
 
-def _entry(agent: Agent, value: Any, place: str) -> _Entry:
-    if not isinstance(value, Mapping):
-        raise LoadError(f"{value!r:.80}: expected {_FORM}", field=_WHERE)
-    written = _as_written(agent, value, place)
+def _entry(agent: Agent, value: Mapping[str, Any], setting: str, index: int) -> _Entry:
+    written = _as_written(agent, value, f"/metadata/perdure/{setting}/{index}")
     try:
         return _Entry.model_validate(written)
     except ValidationError as error:
         [first, *_] = error.errors(include_url=False)
         where = ".".join(map(str, first["loc"]))
         raise LoadError(
-            f"{value.get('name')!r:.80}: {where and f'{where}: '}{_why(where, first)}", field=_WHERE
+            f"{value.get('name')!r:.80}: {where and f'{where}: '}{_why(where, first)}", field=_WHERE.format(setting)
         ) from None
 
 

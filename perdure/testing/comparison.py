@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from ..agents import Agent
-from ..client.fork import agent_to_start, new_prompt, with_instructions
+from ..client.fork import agent_to_start, with_instructions
 from ..errors import RunError
 from ..json_types import JsonObject, JsonView
 from ..messages import Message, ToolCall, Usage
 from ..model_choice import model_choice, with_other_model
+from ..prompty.prepare import new_prompt
 from ..providers.prices import Prices, PriceSource
 from .against_record import AgainstRecord, Diverged
 from .recording import RecordedReply, Recording

@@ -89,6 +89,10 @@ class Waits:
             task.cancel()
 
 
+class HandedOff(Exception):
+    """The run goes on as the agent of that path."""
+
+
 class DirectResults:
     """All results of one run, in memory."""
 
@@ -211,6 +215,10 @@ class DirectEffects(Effects):
         if self.on_checkpoint:
             self.on_checkpoint(state)
         await asyncio.sleep(0)  # Others get their turn, even when neither model nor tools ever wait.
+
+    async def hand_off(self, path: str) -> None:
+        """As `Effects.hand_off`. Raises HandedOff."""
+        raise HandedOff(path)
 
     async def sleep(self, seconds: float, why: str) -> None:
         await self._unless_cancelled(asyncio.sleep(seconds))

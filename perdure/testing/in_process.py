@@ -15,9 +15,9 @@ from ..argument_types import require, require_tools
 from ..client.callers import wait_for_result
 from ..client.output_type import OutputType, typed_output, with_output_type
 from ..client.run_input import loaded_agent, recorded_deps
-from ..conversation import Conversation
+from ..conversation import Conversation, Instruct
 from ..errors import LoadError, RunError, ToolNotRegisteredError
-from ..event_data import ChildStartedData, FailedData, StatusData
+from ..event_data import ChildStartedData, FailedData, LoggedMessagesUpdatedData, StatusData
 from ..guardrails import Compactor, Guardrails
 from ..loop.child_runs import answer_result, child_options, depth_refusal, end_of, failure_result
 from ..loop.limits import Allowance, ChildEnd
@@ -25,20 +25,28 @@ from ..loop.loop import AgentLoop
 from ..loop.state import LoopState, Outcome
 from ..messages import Message
 from ..options import RunOptions
-from ..prompty.prepare import prepare
+from ..prompty.prepare import instructions_by_path, prepare
 from ..prompty.rich_values import with_media_read
 from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.outcome import RunResult
 from ..providers.prices import PriceSource
 from ..redaction import redactor
-from ..settings.agent_file import options_for
+from ..settings.agent_file import options_after_handoff, options_for
 from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..tools.dispatch import ToolBox
-from ..tools.files import record_tools
+from ..tools.files import agents_of_run, record_tools
 from ..tools.handlers import collect_tools
 from ..tools.kind import Asking, Kinds, ToolKind
-from .direct_effects import AnswerFunction, ApproveFunction, DirectEffects, EventCallback, Tools, without_threads
+from .direct_effects import (
+    AnswerFunction,
+    ApproveFunction,
+    DirectEffects,
+    EventCallback,
+    HandedOff,
+    Tools,
+    without_threads,
+)
 from .direct_model import Model, model_function, with_prices
 
 T = TypeVar("T", default=Any)
@@ -95,14 +103,17 @@ class InProcessRun(Generic[T]):
         require_tools(tools)
         given = loaded_agent(agent)
         loaded = with_delegates(given, os.environ)
-        loaded = with_others(*record_tools(loaded, Kinds(tool_kinds)))
-        known = loaded_from(given)
+        loaded, others = record_tools(loaded, Kinds(tool_kinds))
+        others = agents_of_run(loaded, others)
+        loaded, known = with_others(loaded, others), loaded_from(given)
         output_type = known.output_type if output_type is None else output_type
-        tools = {**known.functions, **collect_tools(tools)}
+        tools = {**collect_tools([given]), **collect_tools(tools)}
         self._output_type = output_type
+        self._output_types = {path: other.output_type for path, other in known.handoffs.items()}
         if output_type is not None:
             loaded = with_output_type(loaded, output_type)
         inputs = with_media_read(loaded, inputs or {})
+        self._handoffs = instructions_by_path(loaded, others, inputs)
         self.conversation = Conversation(prepare(loaded, inputs) if messages is None else messages)
         self.effects = self.effects_type(
             agent=loaded,
@@ -149,17 +160,29 @@ class InProcessRun(Generic[T]):
             await self.effects.toolbox.close()
 
     async def _run(self) -> RunResult[T]:
-        self.effects.specs = await self._offered_tools()
-        loop = self._loop()
-        self._state = loop.state
-        try:
-            return self._result(await loop.run(), loop.state)
-        except RunError as error:
-            error.messages = list(self.conversation.messages)
-            raise
-        except Exception as error:
-            self.effects.emit("failed", loop.state.iteration, FailedData(kind="internal", message=f"{error!r}"))
-            raise
+        state: LoopState | None = None
+        while True:
+            self.effects.specs = await self._offered_tools()
+            loop = self._loop(state)
+            self._state = state = loop.state
+            try:
+                return self._result(await loop.run(), loop.state)
+            except HandedOff as handed:
+                self._go_on_as(handed.args[0])
+            except RunError as error:
+                error.messages = list(self.conversation.messages)
+                raise
+            except Exception as error:
+                self.effects.emit("failed", loop.state.iteration, FailedData(kind="internal", message=f"{error!r}"))
+                raise
+
+    def _go_on_as(self, path: str) -> None:
+        effects, others = self.effects, others_of(self.effects.agent)
+        effects.options = options_after_handoff(effects.options, effects.agent, others[path])
+        effects.agent = with_others(others[path], others)
+        self.conversation.apply(Instruct(messages=self._handoffs[path]))
+        self._output_type = self._output_types.get(path)
+        effects.emit("messages_updated", self._state.iteration, LoggedMessagesUpdatedData())
 
     async def _offered_tools(self) -> dict[str, ToolSpec]:
         inventory = await self.effects.toolbox.inventory(
@@ -182,7 +205,7 @@ class InProcessRun(Generic[T]):
         asks = bool(self.effects.guardrails and self.effects.guardrails.tool)
         return {spec.name: spec.described(self.effects.agent, may_ask=asks) for spec in inventory.tools}
 
-    def _loop(self) -> AgentLoop:
+    def _loop(self, state: LoopState | None) -> AgentLoop:
         effects = self.effects
         return AgentLoop(
             effects,
@@ -193,6 +216,7 @@ class InProcessRun(Generic[T]):
             compacted=effects.compactor is not None,
             structured=bool(effects.agent.outputs),
             models=[model.name for model in effects.agent.models],
+            state=state,
         )
 
     async def _call_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
@@ -257,6 +281,7 @@ class InProcessRun(Generic[T]):
             iterations=state.iterations,
             messages=list(self.conversation.messages),
             usage=state.usage,
+            agent=self.effects.agent.name,
             cost_usd=state.cost_usd,
             unpriced_calls=state.unpriced_calls,
             is_incomplete=outcome.is_incomplete,

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..agents import Agent, loaded_from, others_of
 from ..declared_tools import Tool
 from ..errors import LoadError
+from ..settings.child_agents import agents_for, child_tools, key_of
 from .kind import Kinds, RunStart
 
 
@@ -21,9 +22,23 @@ def record_tools(agent: Agent, kinds: Kinds | None = None, *, is_child: bool = F
     roots = [Path(root).resolve() for root in (origin.base_dir, *origin.roots) if root is not None]
     start = RunStart(agent, folder, roots, dict(others_of(agent)), is_child)
     tools = [_tool_with_record(tool, start, kinds) for tool in agent.tools or ()]
-    if all(new is old for new, old in zip(tools, agent.tools or (), strict=True)):
-        return agent, start.agents
-    return agent.model_copy(update={"tools": tools}), start.agents
+    if any(new is not old for new, old in zip(tools, agent.tools or (), strict=True)):
+        agent = agent.model_copy(update={"tools": tools})
+    return agent, start.agents
+
+
+def agents_of_run(agent: Agent, others: dict[str, Agent]) -> dict[str, Agent]:
+    """Return the agents that a run records: the others, and the agent itself if a run of it may come back to it.
+
+    Raises LoadError for an agent to hand over to that is not among them.
+    """
+    if not any(tool.mode == "handoff" for tool in child_tools(agent)):
+        return others
+    agents = agents_for(agent, {**others, loaded_from(agent).path: agent})
+    for tool in [tool for each in (agent, *agents.values()) for tool in child_tools(each)]:
+        if tool.mode == "handoff" and key_of(tool.path) not in agents:
+            raise LoadError(f"tool {tool.name!r}: there is no agent {tool.path!r} to hand over to")
+    return agents
 
 
 def _tool_with_record(tool: Tool, start: RunStart, kinds: Kinds) -> Tool:

@@ -94,7 +94,8 @@ def _functions_of(item: ToolFunction | ModuleType | Agent | Toolset) -> list[tup
     if isinstance(item, Toolset):
         return list(item.functions.items())
     if isinstance(item, Agent):
-        return list(loaded_from(item).functions.items())
+        origin = loaded_from(item)
+        return [pair for each in (origin, *origin.handoffs.values()) for pair in each.functions.items()]
     functions = tools_of_module(item) if isinstance(item, ModuleType) else [item]
     return [(tool_name(function), function) for function in functions]
 

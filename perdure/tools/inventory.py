@@ -197,7 +197,7 @@ async def _offer(
     if problems := kind.problems(tool):
         found.problems += [f"tool {tool.name!r}: {problem}" for problem in problems]
         return ()
-    if kind.asks_others and not may_ask:
+    if kind.asks(tool) and not may_ask:
         found.unasked.append(tool.name)
         return ()
     ended = await loop.end_of(partial(kind.offer, tool, asking), f"tools of {tool.name}", is_async=True)

@@ -132,6 +132,10 @@ class ToolKind:
     False for functions of others, who may take more than they have declared.
     """
 
+    def asks(self, tool: Tool) -> bool:
+        """Return whether `offer` does so for this declaration."""
+        return self.asks_others
+
     def problems(self, tool: Tool) -> Sequence[str]:
         """Return what is wrong with a declaration, a sentence each, for `perdure validate` and for the start of a
         run.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from ..agents import Agent, others_of
+from ..agents import Agent, loaded_from, others_of, with_others
 from ..declared_tools import RICH_KINDS, PromptyTool, Property, Tool
 from ..errors import ConfigurationError, LoadError
 from ..json_types import JsonView
@@ -16,13 +16,13 @@ from ..messages import Message
 from ..payloads.failures import require_recordable
 from ..prompty.load import load
 from ..prompty.portable import portable
-from ..prompty.prepare import first_messages
+from ..prompty.prepare import first_messages, instructions_by_path
 from ..prompty.references import contained_path
 from ..schema import object_schema
 from ..settings.agent_file import settings_of
-from ..settings.child_agents import child_tools, key_of, with_keys
+from ..settings.child_agents import TRANSFER, child_tools, key_of, with_keys
 from ..settings.delegates import with_delegates
-from ..tool_calls import ChildRun, PreparedRun
+from ..tool_calls import ChildRun, Handoff, PreparedRun
 from .binding import bound_inputs
 from .files import record_tools
 from .kind import Asking, KindCall, Offering, RunStart, ToolKind, ToolOfferError
@@ -61,6 +61,9 @@ class AgentFiles:
         levels = 0
         for tool in child_tools(agent):
             key = key_of(tool.path)
+            if tool.mode == "handoff":
+                self._find_handoff(key, tool.path)
+                continue
             path = (*trail, key)
             if key in trail and tool.mode == "agentic":
                 raise LoadError(f"agents call each other in a circle: {' → '.join(path)}")
@@ -74,6 +77,14 @@ class AgentFiles:
             _require_levels(path, height)
             levels = max(levels, height)
         return levels
+
+    def _find_handoff(self, key: str, written: str) -> None:
+        """Find an agent that the run goes on as: it calls no deeper, and may hand over to the one before it."""
+        is_new, other = key not in self.found, self._agent(key, written)
+        if other is None:
+            raise LoadError(f"there is no file {written!r} of an agent to hand over to, where the run is started")
+        if is_new:
+            self.find(other)
 
     def _agent(self, key: str, written: str) -> Agent | None:
         if key not in self.found and key not in self.absent:
@@ -113,6 +124,9 @@ class PromptyKind(ToolKind):
 
     asks_others: ClassVar[bool] = True
 
+    def asks(self, tool: Tool) -> bool:
+        return not _is_handoff(tool)
+
     def problems(self, tool: Tool) -> Sequence[str]:
         assert isinstance(tool, PromptyTool)
         found: list[str] = []
@@ -130,7 +144,8 @@ class PromptyKind(ToolKind):
         Those that are absent where the agent's own file says are left to the workers. Raises as `AgentFiles.find` does.
         """
         if not start.is_child and start.folder is not None:
-            files = AgentFiles(start.folder, start.roots, start.agents)
+            itself = {loaded_from(start.agent).path: start.agent}
+            files = AgentFiles(start.folder, start.roots, {**itself, **start.agents})
             files.find(Agent(tools=[tool]))
             start.agents.update(files.found)
 
@@ -141,6 +156,8 @@ class PromptyKind(ToolKind):
         the worker's folder for prompts. Raises `ToolOfferError`.
         """
         assert isinstance(tool, PromptyTool)
+        if _is_handoff(tool):
+            return [_handoff(tool, asking)]
         try:
             files = await asyncio.to_thread(_find, tool, asking)
             child = files.found[key_of(tool.path)]
@@ -161,8 +178,29 @@ class PromptyKind(ToolKind):
     async def execute(self, call: KindCall) -> PreparedRun:
         """Return how the run of the agent begins. Raises what `prepare` raises, and `PayloadTooLargeError`."""
         assert isinstance(call.tool, PromptyTool)
-        child = others_of(call.agent)[key_of(call.tool.path)]
+        others = others_of(call.agent)
+        child = with_others(others[key_of(call.tool.path)], others)
         return await asyncio.to_thread(_prepared_run, call.tool, child, call.arguments, call.context.conversation)
+
+
+def _is_handoff(tool: Tool) -> bool:
+    return isinstance(tool, PromptyTool) and tool.mode == "handoff"
+
+
+def _handoff(tool: PromptyTool, asking: Asking) -> Offering:
+    """Raises `ToolOfferError` for an agent that the run has not recorded."""
+    key = key_of(tool.path)
+    if key not in asking.agents:
+        raise ToolOfferError(f"the run has not recorded the agent {tool.path!r}, which it is to go on as")
+    name = tool.name.removeprefix(TRANSFER)
+    usual = f"Hand the conversation over to the agent {name}."
+    reason = {"type": "string", "description": "Why, in a few words, for the agent that goes on."}
+    return Offering(
+        name=tool.name,
+        description=tool.description or asking.agents[key].description or usual,
+        parameters={"type": "object", "properties": {"reason": reason}},
+        execution=Handoff(path=key),
+    )
 
 
 def _find(tool: PromptyTool, asking: Asking) -> AgentFiles:
@@ -200,6 +238,7 @@ def _prepared_run(tool: PromptyTool, child: Agent, arguments: JsonView, before: 
     messages = [*first_messages(child, inputs), *messages]
     at = len(messages) - (1 if messages and not messages[-1].instructs else 0)
     messages[at:at] = before
-    run = PreparedRun(messages=messages, inputs=bound_inputs(child, inputs))
+    handoffs = instructions_by_path(child, others_of(child), inputs)
+    run = PreparedRun(messages=messages, inputs=bound_inputs(child, inputs), handoffs=handoffs)
     require_recordable(run, f"What the agent {tool.path!r} is to begin with")
     return run

@@ -158,6 +158,10 @@ class Describer:
         self.clean = cache(partial(redact, agent=agent))
         """Takes secrets out of a text. Each call of the model has most texts of the one before it."""
 
+    def with_agent(self, agent: Agent) -> Describer:
+        """Return the same for a link of the run that has this agent."""
+        return Describer(self.ids, agent, with_content=self.with_content, session=self.session)
+
     def chat(
         self, input: ModelInput, end: End, tries: Tries | None = None, messages: Sequence[Message] = ()
     ) -> SpanFacts:
@@ -168,6 +172,7 @@ class Describer:
             self.ids.chat(input.iteration, input.earlier),
             {
                 "gen_ai.operation.name": "chat",
+                **({"gen_ai.agent.name": self.agent.name} if self.agent.name else {}),
                 **(_of_model(model) if self.agent.model else {}),
                 **self._request(model),
                 "perdure.iteration": input.iteration,

@@ -95,6 +95,8 @@ class _Run:
         self._incomplete = ""
 
     async def add(self, link: RecordedLink) -> None:
+        if link.input.agent != self._describer.agent:
+            self._describer = self._describer.with_agent(link.input.agent)
         if link.is_open:
             await add_pending(self._client, self._ids.workflow_id, link)
         known = await self._replay(link)

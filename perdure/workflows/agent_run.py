@@ -87,6 +87,8 @@ class Ending:
             unchecked=self.turn.unchecked if self.turn else 0,
             handed_over=self.turn.in_result if self.turn else None,
             slept_seconds=loop.slept_seconds,
+            agent=input.agent.name,
+            handed_to=input.handed_to,
             raw=input.options.raw,
         )
 
@@ -111,6 +113,7 @@ class Ending:
             handed_over=self.turn.in_result if self.turn else None,
             refused=len(self.turn.refused) if self.turn else 0,
             slept_seconds=loop.slept_seconds,
+            handed_to=self.state.input.handed_to,
         )
         return ApplicationError(
             bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True
@@ -239,10 +242,10 @@ class AgentRun:
         Load a conversation that the link's input lacks.
         """
         state, input = self.state, self.state.input
-        if input.carried is None:
-            if input.session is not None:
-                before = max(input.session.unread, input.session.unchecked)
-                state.loop.unchecked = len(input.added_messages) + before
+        if input.carried is None and input.session is not None:
+            before = max(input.session.unread, input.session.unchecked)
+            state.loop.unchecked = len(input.added_messages) + before
+        if input.carried is None or input.carried.is_handoff:
             state.inventory = await take_inventory(state)
             report_unavailable(state)
             await require_as_locked(state)
@@ -250,11 +253,14 @@ class AgentRun:
             state.inventory = await take_inventory_again(state)
         with suppress(Cancelled):
             await Offers(state).run(lambda offer: load_beginning(input, state.conversation))
+            if input.carried is not None and input.carried.is_handoff:
+                state.instruct(input.handoffs[input.handed_to])
 
     def _loop(self) -> AgentLoop:
         """Return the loop of §13.7, on Temporal."""
         state, hooks, agent = self.state, self.state.inventory.hooks, self.state.input.agent
         self._continuing = ContinueAsNew(state, self.loop_version)
+        state.hand_off = self._continuing.hand_off
         return AgentLoop(
             TemporalEffects(state, self._checkpoint),
             state.conversation,

@@ -189,6 +189,7 @@ def child_input(
         loop_version=caller.loop_version,
         search_attributes=caller.search_attributes,
         agents={} if is_single else agents_for(agent, agents),
+        handoffs={} if is_single else prepared.handoffs,
         lineage=Lineage(
             parent=info.workflow_id,
             call_id=request.call_id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 from temporalio import workflow
 
@@ -11,6 +12,7 @@ from ..conversation import batches
 from ..errors import PayloadTooLargeError
 from ..payloads.failures import MAX_PAYLOAD_BYTES
 from ..protocol.run import Carried, CarriedConversation, RunInput
+from ..settings.agent_file import options_after_handoff
 from .deciders import link_content, passed_on
 from .history_size import HistorySize, go_on_in_new_link, is_behind
 from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record_all, uncompressed_bytes
@@ -50,6 +52,8 @@ class ContinueAsNew:
     loop_version: int
     """Which the next link goes by: that of this worker."""
     history: HistorySize = field(default_factory=HistorySize)
+    _to: str = ""
+    """The path of the agent that the next link has, if it is another one."""
 
     def __post_init__(self) -> None:
         self._first = self.state.loop.iterations
@@ -59,8 +63,18 @@ class ContinueAsNew:
 
         Raises `PayloadTooLargeError` when the run can be continued neither in a new link nor for long in this one.
         """
-        if self.state.cancelled or not self._is_time():
-            return
+        if not self.state.cancelled and self._is_time():
+            await self._go_on()
+
+    async def hand_off(self, path: str) -> None:
+        """Continue in a new link as the agent of that path; as `when_suggested`, which also says what is raised.
+
+        Returns where the run was cancelled, or has steering messages to read first.
+        """
+        self._to = path
+        await self._go_on()
+
+    async def _go_on(self) -> None:
         await workflow.wait_condition(workflow.all_handlers_finished)
         next_input = await self._next_input()
         if next_input is not None and not self.state.cancelled:
@@ -107,7 +121,14 @@ class ContinueAsNew:
             "requested_by": by,
             "loop_version": self.loop_version,
         }
+        if self._to:
+            changed |= self._as_agent(self._to)
         return self.state.input.model_copy(update=changed)
+
+    def _as_agent(self, path: str) -> dict[str, Any]:
+        input = self.state.input
+        options = options_after_handoff(input.options, input.agent, input.agents[path])
+        return {"agent": input.agents[path], "handed_to": path, "options": options}
 
     def _carried_state(self, recorded: CarriedConversation | None) -> Carried:
         previous = self.state.input.carried
@@ -125,7 +146,8 @@ class ContinueAsNew:
             shown=self.state.shown_state,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,
-            is_upgrade=self._is_upgrade(),
+            is_upgrade=self._is_upgrade() or bool(self._to),
+            is_handoff=bool(self._to),
         )
         return carried.model_copy(update=previous.model_extra) if previous else carried
 

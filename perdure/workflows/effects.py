@@ -141,6 +141,9 @@ class TemporalEffects:
     async def checkpoint(self, state: LoopState) -> None:
         await self._on_checkpoint()
 
+    async def hand_off(self, path: str) -> None:
+        await self._state.hand_off(path)
+
     async def sleep(self, seconds: float, why: str) -> None:
         failed, self._failed_call = self._failed_call, None
         if failed is not None:
@@ -184,8 +187,7 @@ class TemporalEffects:
                 if not worker_was_lost(error):
                     raise
                 workers_were_lost(error)
-            deadline = self._state.deadline
-            if deadline is not None and now() > deadline:
+            if (deadline := self._state.deadline) is not None and now() > deadline:
                 raise time_is_over(self._state.options, "it passed while the workers of a model call were lost")
 
     async def _call_model(self, attempt: Callable[..., Awaitable[ModelReply]], fallback: int) -> ModelReply:
@@ -313,9 +315,8 @@ class TemporalEffects:
             return JudgedOutput(allowed=False, reason=f"the {input.point} guardrail failed: it timed out")
 
     def _kind_of_judge(self, input: activities.JudgeInput) -> str:
-        if input.point != "approval":
+        if input.point != "approval" or input.request is None:
             return self._state.inventory.hooks[input.point]
-        assert input.request is not None
         return self._state.tools[input.request.name].approval_check or "plain"
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:

@@ -146,6 +146,8 @@ async def take_inventory(state: RunState) -> Inventory:
 
 async def _ask_for_inventory(state: RunState) -> Inventory:
     input = state.input
+    if input.carried is not None:
+        return await _whole_inventory(state, InventoryInput())
     beginning = Beginning(
         agent=input.agent,
         inputs=input.inputs,
@@ -157,7 +159,11 @@ async def _ask_for_inventory(state: RunState) -> Inventory:
         lineage=input.lineage,
         session=input.session,
     )
-    inventory = await _first_answer(InventoryInput(beginning=beginning))
+    return await _whole_inventory(state, InventoryInput(beginning=beginning))
+
+
+async def _whole_inventory(state: RunState, input: InventoryInput) -> Inventory:
+    inventory = await _first_answer(input)
     if inventory.is_final:
         return inventory
     ask = partial(_ask, state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -11,13 +11,23 @@ from typing import Literal, TypeVar
 from temporalio import workflow
 
 from ..agents import Agent, Model
+from ..conversation import Instruct
 from ..errors import RunError
-from ..event_data import EventType, HeldData, HoldReason, LoggedData, SleptData, StatusData, WentOnData
+from ..event_data import (
+    EventType,
+    HeldData,
+    HoldReason,
+    LoggedData,
+    LoggedMessagesUpdatedData,
+    SleptData,
+    StatusData,
+    WentOnData,
+)
 from ..events import TERMINAL_EVENTS, EventLog, LogEntry
 from ..loop.effects import Cancelled
 from ..loop.limits import ChildEnd, deadline
 from ..loop.state import LoopState
-from ..messages import ModelReply, ToolResult
+from ..messages import Message, ModelReply, ToolResult
 from ..model_choice import ModelChoice, with_other_model
 from ..options import cadence_of
 from ..protocol.activities import Freshness, StaleAttempt
@@ -111,6 +121,8 @@ class RunState:
         self.holds = Holds(self.options, self.loop)
         self.may_be_braked: Callable[[], bool] = bool
         """Whether a brake is on the run, as far as the worker knows that executes it; readers know none."""
+        self.hand_off: Callable[[str], Awaitable[None]]
+        """Goes on as the agent of that path, in a new link; set where the loop begins."""
         self.looks_at_brakes = 0
         """How often the run has looked at that."""
         self.other_model: Model | None = None
@@ -355,6 +367,11 @@ class RunState:
         texts, self.steering = self.steering, []
         self.unread += len(texts)
         return texts
+
+    def instruct(self, instructions: Sequence[Message]) -> None:
+        """Replace the instructions of the agent before by those of the run's own."""
+        self.conversation.apply(Instruct(messages=list(instructions)))
+        self.emit("messages_updated", LoggedMessagesUpdatedData())
 
     def emit(self, type: EventType, data: LoggedData, *, call_id: str | None = None) -> None:
         """Add an event of the iteration in progress to the log."""

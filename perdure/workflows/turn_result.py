@@ -107,6 +107,7 @@ class HandOver:
                     is_last=is_last,
                     unread_steering=self.unread if is_last else 0,
                     unchecked=self.unchecked if is_last else 0,
+                    handed_to=self._input.handed_to,
                 )
             )
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script, ScriptedReply, ScriptedRequest
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
+from perdure.testing.script import Script
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents-in-code.md").read_text()
 MAX_LINES = 30
@@ -40,6 +40,17 @@ def _deps(names: dict[str, Any], model: ScriptedModel) -> None:
     assert model.requests[1].messages[-1].text == "north: sent"
 
 
+def _refunded(request: ScriptedRequest) -> ScriptedReply:
+    replies = [asks("transfer_to_billing", reason="a refund"), asks("refund", order="A-1"), says("It is refunded.")]
+    return replies[request.step]
+
+
+@section("Handoffs", _refunded)
+def _handoffs(names: dict[str, Any], model: ScriptedModel) -> None:
+    assert names["answer"] == "It is refunded."
+    assert [request.body["model"] for request in model.requests] == ["gpt-5", *["claude-sonnet-4-5"] * 2]
+
+
 def _claims(request: ScriptedRequest) -> ScriptedReply:
     if any("late" in message.text for message in request.messages):
         return says('{"answer": {"text": "When was it sent?"}}', chunk_delay=0.1)
@@ -64,6 +75,8 @@ async def test_each_section_runs(
     monkeypatch.setenv("TEMPORAL_ADDRESS", address)
     monkeypatch.setenv("OPENAI_BASE_URL", model.openai_endpoint)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", model.anthropic_endpoint)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
     names: dict[str, Any] = {"__name__": "shown"}
     await asyncio.to_thread(exec, "\n".join(blocks(heading)), names)
     check(names, model)

@@ -71,7 +71,13 @@ async def test_turns_of_a_session_and_the_runs_that_they_call_have_them(
     settings = {"id": "scripted", "provider": "openai", "connection": connection}
     child = {"name": "child", "model": settings, "tools": [{"name": "whose", "kind": "function", "parameters": []}]}
     (tmp_path / "child.prompty").write_text(f"---\n{json.dumps(child)}\n---\nsystem:\nAsk.\n")
-    ask = {"name": "ask", "kind": "prompty", "path": "child.prompty", "mode": "agentic", "perdure": {"message": "task"}}
+    ask: dict[str, Any] = {
+        "name": "ask",
+        "kind": "prompty",
+        "path": "child.prompty",
+        "mode": "agentic",
+        "perdure": {"message": "task"},
+    }
     ask["parameters"] = [{"name": "task", "kind": "string"}]
     (tmp_path / "parent.prompty").write_text(
         f"---\n{json.dumps({'name': 'parent', 'model': settings, 'tools': [ask]})}\n---\nsystem:\nGo.\n"

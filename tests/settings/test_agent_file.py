@@ -115,7 +115,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"perdure": {"maxIterations": True}}, "metadata.perdure.maxIterations: True: expected a number"),
     ({"perdure": {"maxIterations": 0}}, "greater than or equal to 1"),
     ({"perdure": {"toolTimeout": "${env:T}"}}, "this environment variable is not set"),
-    ({"perdure": {"guardrails": "strict"}}, "whoever starts a run says it"),
+    ({"perdure": {"compactor": "short"}}, "whoever starts a run says it"),
     ({"perdure": {"session": {"whileBusy": "wait"}}}, "metadata.perdure.session.whileBusy: 'wait': expected steer"),
     ({"perdure": {"session": {"idleTimeout": -1}}}, "metadata.perdure.session.idleTimeout: -1: expected seconds"),
     ({"perdure": [1]}, "metadata.perdure: expected a map of settings"),

@@ -58,6 +58,7 @@ class Diary:
             "at": time.monotonic(),
             "attempt": it.attempt,
             "key": it.idempotency_key,
+            "deps": it.deps,
         }
         with (self._folder / "diary.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")

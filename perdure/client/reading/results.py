@@ -89,6 +89,7 @@ async def complete_result(chain: Chain, output: RunOutput) -> RunResult[Any]:
         iterations=output.iterations,
         messages=messages,
         usage=output.usage,
+        agent=output.agent,
         cost_usd=output.cost_usd,
         unpriced_calls=output.unpriced_calls,
         is_incomplete=output.is_incomplete,

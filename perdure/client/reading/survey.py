@@ -130,6 +130,8 @@ class IterationSurvey(BaseModel):
     """One iteration: the model's call, and the tools that it has asked for."""
 
     iteration: int
+    agent: str = ""
+    """The name of the agent."""
     model: str | None = None
     started: float | None = None
     """Seconds since the epoch."""
@@ -236,6 +238,7 @@ class _Reader:
             return
         self._follow(call.operations, call.iteration)
         known = self._iterations.setdefault(call.iteration, IterationSurvey(iteration=call.iteration))
+        known.agent = self._last.input.agent.name if self._last else ""
         known.steering += steering_in(call.operations)
         known.trimmed += sum(each.drop for each in call.operations if isinstance(each, Trim))
         _count(known, call)

@@ -66,6 +66,7 @@ def setup_of(
     return SessionSetup(
         agent=run.agent,
         agents=run.agents,
+        handoffs=run.handoffs,
         messages=run.messages,
         inputs=run.inputs,
         deps=run.deps,

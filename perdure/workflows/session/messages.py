@@ -52,6 +52,7 @@ def next_input(
             conversation=_carried_conversation(conversation, inline=inline),
             taken={id: taken[id] for id in remembered},
             queued=list(queued),
+            handed_to=turns.handed_to,
             requested_by=requested_by,
             first_run_id=before.first_run_id if before else workflow.info().run_id,
             links=before.links + 1 if before else 2,

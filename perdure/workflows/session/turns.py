@@ -123,11 +123,17 @@ class Turns:
         self._attributes, self._loop_version = input.search_attributes, input.loop_version
         self._received = received
         self._session = workflow.info().workflow_id
-        self._instructions = _instructions(input.setup)
+        self.handed_to = carried.handed_to if carried else ""
+        """The path of the agent that has spoken last; "" for the setup's own."""
+        self._instructions: list[Message] | None = _instructions(self._current_setup)
 
     @property
     def is_busy(self) -> bool:
         return self.is_starting or (self.current is not None and not self.current.has_ended)
+
+    @property
+    def _current_setup(self) -> SessionSetup:
+        return self.setup.handed_to(self.handed_to)
 
     def id_of(self, number: int) -> str:
         """Return the id of that turn's run."""
@@ -135,7 +141,7 @@ class Turns:
 
     def instruct(self) -> None:
         """Give the conversation the instructions of the setup, if it has those of an earlier one."""
-        if (instructions := _instructions(self.setup)) != self._instructions:
+        if (instructions := _instructions(self._current_setup)) != self._instructions:
             self._conversation.instruct(instructions)
             self._instructions = instructions
 
@@ -206,10 +212,12 @@ class Turns:
         return known[len(known) - self._conversation.unread :]
 
     def _input(self, number: int, messages: Sequence[Message], traceparent: str) -> RunInput:
-        setup, beginning = self.setup, self._initial_conversation()
+        setup, beginning = self._current_setup, self._initial_conversation()
         return RunInput(
             agent=setup.agent,
             agents=setup.agents,
+            handoffs=setup.handoffs,
+            handed_to=self.handed_to if self.handed_to in setup.handoffs else "",
             messages=list(messages),
             inputs=setup.inputs,
             deps=setup.deps,
@@ -283,6 +291,8 @@ class Turns:
             workflow.logger.warning("what turn %d hands over is dropped: it fits nothing that is under way", part.turn)
 
     def _add(self, part: ConversationRef, is_last: bool, end: HandedOver | RunOutput | RunFailure) -> bool:
+        if is_last and end.handed_to != self.handed_to:
+            self.handed_to, self._instructions = end.handed_to, None
         return self._conversation.hand_over(part, is_last=is_last, unread=end.unread_steering, unchecked=end.unchecked)
 
     async def take_result(self) -> None:
