@@ -11,8 +11,9 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from .declared_tools import Property
+from .json_types import JsonObject
 
-Schema = dict[str, Any]
+Schema = JsonObject
 
 _TYPES = {
     "string": "string",

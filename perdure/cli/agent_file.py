@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from ..agents import Agent
 from ..commands import command_line, shell_word
 from ..errors import PromptyWarning
+from ..json_types import JsonObject
 from ..media import described_content
 from ..model_choice import AS_WRITTEN, ModelChoice
 from ..prompty.check.check import Problem, check
@@ -152,7 +153,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> dict[str, Any]:
+def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> JsonObject:
     """Read the inputs; a pair wins over the file. Raises `UsageProblem`, which names the option that is wrong."""
     inputs = _read_json_file(json_file) if json_file else {}
     kinds = {declared.name: declared.kind for declared in agent.inputs or []}
@@ -183,7 +184,7 @@ def read_deps(given: str | None) -> StartOptions:
         raise UsageProblem(f"{shown}: expected JSON, or @FILE with it: {error}") from error
 
 
-def read_given(agent: Agent | None, pairs: Sequence[str], json_file: Path | None) -> dict[str, Any]:
+def read_given(agent: Agent | None, pairs: Sequence[str], json_file: Path | None) -> JsonObject:
     """Read the inputs given for an agent's prompt; none is required. Raises `UsageProblem` like `read_inputs`."""
     if agent is None:
         if pairs or json_file:
@@ -193,7 +194,7 @@ def read_given(agent: Agent | None, pairs: Sequence[str], json_file: Path | None
     return read_inputs(agent.model_copy(update={"inputs": optional}), pairs, json_file)
 
 
-def _read_json_file(path: Path) -> dict[str, Any]:
+def _read_json_file(path: Path) -> JsonObject:
     try:
         inputs = _json(_read(f"--inputs-json {str(path)!r}", path))
     except ValueError as error:
@@ -250,7 +251,7 @@ def _text(pair: str, content: bytes) -> str:
         ) from None
 
 
-def _media(pair: str, kind: str, path: Path) -> dict[str, Any]:
+def _media(pair: str, kind: str, path: Path) -> JsonObject:
     name = "" if str(path) == "-" else path.name
     try:
         return described_content(kind, _read(f"--input {pair!r}", path), name=name)

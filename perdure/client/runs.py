@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Unpack
 
@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from ..agents import Agent, loaded_from
 from ..argument_types import require, require_known
+from ..json_types import JsonView
 from ..messages import Message
 from ..model_choice import AS_WRITTEN, model_choice
 from ..options import RunOptions
@@ -28,12 +29,12 @@ T = TypeVar("T", default=Any)
 async def start_run(
     client: Client,
     agent: Agent | str | PathLike[str],
-    inputs: Mapping[str, Any] | str | None = None,
+    inputs: JsonView | str | None = None,
     *,
     task_queue: str = "perdure",
     id: str | None = None,
-    options: RunOptions | Mapping[str, Any] | None = None,
-    messages: Sequence[Message | Mapping[str, Any]] | None = None,
+    options: RunOptions | JsonView | None = None,
+    messages: Sequence[Message | JsonView] | None = None,
     output_type: OutputType[T] | None = None,
     model: str | None = None,
     provider: str | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from os import PathLike
@@ -34,6 +34,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..agents import Agent
 from ..argument_types import options_of
 from ..errors import ConfigurationError
+from ..json_types import JsonView
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
@@ -154,7 +155,7 @@ async def create_schedule(
     client: Client,
     name: str,
     agent: Agent | str | PathLike[str],
-    inputs: Mapping[str, Any] | None = None,
+    inputs: JsonView | None = None,
     *,
     cron: str | Sequence[str] = (),
     every: timedelta | float | None = None,
@@ -163,8 +164,8 @@ async def create_schedule(
     paused: bool = False,
     replace: bool = False,
     task_queue: str = "perdure",
-    options: RunOptions | Mapping[str, Any] | None = None,
-    messages: Sequence[Message | Mapping[str, Any]] | None = None,
+    options: RunOptions | JsonView | None = None,
+    messages: Sequence[Message | JsonView] | None = None,
     output_type: Any = None,
     **start: Unpack[StartOptions],
 ) -> ScheduledRuns:

@@ -9,6 +9,7 @@ from ..agents import DEFAULT_PROVIDER, Agent, split_model
 from ..arguments import Place
 from ..declared_tools import Binding, Connection, CustomTool, Node, PropertyKind
 from ..errors import LoadError
+from ..json_types import JsonObject, JsonView
 from ..toolsets import with_filter, with_prefix
 
 
@@ -41,7 +42,7 @@ def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = 
     return value
 
 
-def maps_in(value: Any, place: Place = ()) -> list[tuple[Place, Mapping[str, Any]]]:
+def maps_in(value: Any, place: Place = ()) -> list[tuple[Place, JsonView]]:
     """Return the maps in a list, each with its place; [] for a value that is not a list."""
     items = enumerate(value) if isinstance(value, list) else ()
     return [((*place, index), item) for index, item in items if isinstance(item, Mapping)]
@@ -106,7 +107,7 @@ class Shorthands:
         self._fail = fail
         self._has_answer = False
 
-    def expand(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def expand(self, data: JsonView) -> JsonObject:
         """Asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both templates."""
         asset = {key: value for key, value in data.items() if key in _KNOWN}
         asset["metadata"] = _metadata(data)
@@ -230,7 +231,7 @@ def _model(value: Any) -> Any:
     return {**value, "fallback": [_other_model(_model(other), value) for other in listed]}
 
 
-def _with_provider(model: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_provider(model: JsonView) -> JsonView:
     """Return a model whose id is written as `PROVIDER:ID` with both. One with a `/` may be the whole id at a server."""
     id = model.get("id")
     provider, rest = split_model(id) if isinstance(id, str) and "/" not in id.partition(":")[0] else (None, "")
@@ -238,7 +239,7 @@ def _with_provider(model: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**model, "provider": provider, "id": rest} if is_spelt else model
 
 
-def _other_model(other: Any, model: Mapping[str, Any]) -> Any:
+def _other_model(other: Any, model: JsonView) -> Any:
     if not isinstance(other, Mapping):
         return other
     provider = model.get("provider") or DEFAULT_PROVIDER
@@ -262,7 +263,7 @@ ANSWER: Place = ("metadata", "perdure", "output")
 """Where a file says what the answer is that is not an object with declared members."""
 
 
-def answer_in(data: Mapping[str, Any]) -> Any:
+def answer_in(data: JsonView) -> Any:
     """Return that property; None where there is none."""
     found: Any = data
     for key in ANSWER:
@@ -282,7 +283,7 @@ def _template(value: Any) -> Any:
     return {key: _wrap("kind", part) for key, part in value.items() if part is not None}
 
 
-def _metadata(data: Mapping[str, Any]) -> Any:
+def _metadata(data: JsonView) -> Any:
     """Return the metadata, together with the top-level keys that have no meaning of their own (§2.2)."""
     unknown = {key: value for key, value in data.items() if key not in _KNOWN and key != "kind"}
     metadata = data.get("metadata")
@@ -295,12 +296,12 @@ FREE = (Connection, CustomTool)
 """These may have fields of somebody else's, for somebody else's code."""
 
 
-def unknown_fields(asset: Mapping[str, Any]) -> Iterator[tuple[Place, type[Node]]]:
+def unknown_fields(asset: JsonView) -> Iterator[tuple[Place, type[Node]]]:
     """Yield the place of each field that its type does not have, and that type. `asset` is in canonical form."""
     return _in_node(asset, Agent, ())
 
 
-def is_ignored(asset: Mapping[str, Any], place: Place, own_metadata: Any) -> bool:
+def is_ignored(asset: JsonView, place: Place, own_metadata: Any) -> bool:
     """Return whether nothing reads what stands at that place of an asset in canonical form.
 
     `own_metadata` is the metadata without what has come there for want of a meaning of its own.
@@ -311,7 +312,7 @@ def is_ignored(asset: Mapping[str, Any], place: Place, own_metadata: Any) -> boo
     return any(place[:end] in ignored for end in range(1, len(place) + 1))
 
 
-def _in_node(value: Mapping[str, Any], model: type[Node], place: Place) -> Iterator[tuple[Place, type[Node]]]:
+def _in_node(value: JsonView, model: type[Node], place: Place) -> Iterator[tuple[Place, type[Node]]]:
     known = model.file_keys()
     for key, child in value.items():
         if key in known:
@@ -333,7 +334,7 @@ def _in_field(value: Any, types: list[type[Node]], place: Place) -> Iterator[tup
             yield from _in_node(child, _type_of(child, types), where)
 
 
-def _type_of(value: Mapping[str, Any], types: list[type[Node]]) -> type[Node]:
+def _type_of(value: JsonView, types: list[type[Node]]) -> type[Node]:
     """Return the type that has the value's `kind`; the last type takes every other kind."""
     if len(types) == 1:
         return types[0]

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from ..agents import Agent, EnvReference, LoadedAgent
 from ..arguments import Place
 from ..declared_tools import ApprovalPolicy, ToolPolicy
+from ..json_types import JsonView
 from ..settings.values import unknown
 from ..text import did_you_mean, fault_text
 from .portable import is_secret_key
@@ -47,7 +48,7 @@ class InvalidAssetError(Exception):
         self.problems = problems
 
 
-def to_agent(asset: Mapping[str, Any]) -> Agent:
+def to_agent(asset: JsonView) -> Agent:
     """Agent that an asset in canonical form describes. Raises InvalidAssetError with everything that is wrong."""
     problems = [*_name_problems(asset), *_policy_problems(asset)]
     try:
@@ -64,7 +65,7 @@ def to_agent(asset: Mapping[str, Any]) -> Agent:
     return LoadedAgent.of(agent, references=references)
 
 
-def _type_problems(error: ValidationError, asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+def _type_problems(error: ValidationError, asset: JsonView) -> Iterator[tuple[Place, str]]:
     explained: set[Place] = set()
     # What may be a word or a map, and is a map, is wrong as a map.
     details = sorted(error.errors(include_url=False), key=lambda it: it["type"] == "literal_error" and _is_map(it))
@@ -106,7 +107,7 @@ def _explain(detail: ErrorDetails, place: Place) -> str:
     return f"expected {expected}{found}" if expected else f"{fault_text(detail)}{found}"
 
 
-def _name_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+def _name_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
     for key in ("inputs", "outputs", "tools"):
         yield from _list_problems(asset.get(key), (key,))
     if answer_in(asset) is not None and any(each.get("name") for _, each in maps_in(asset.get("outputs"))):
@@ -115,7 +116,7 @@ def _name_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
         yield from _list_problems(tool.get("parameters"), (*place, "parameters"))
 
 
-def _policy_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+def _policy_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
     """Keys that a tool's policy does not have: an approval that is misspelt would let calls run without one."""
     yield from misplaced_policies(asset)
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
@@ -129,7 +130,7 @@ def _policy_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
                 yield (*place, "perdure", "approval", key), unknown(key, ApprovalPolicy.file_keys())
 
 
-def misplaced_policies(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+def misplaced_policies(asset: JsonView) -> Iterator[tuple[Place, str]]:
     """Yield the keys of tools that are meant for the policy, but stand outside of it: calls would run without."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         for key, value in tool.items():

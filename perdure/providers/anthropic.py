@@ -12,6 +12,7 @@ from typing import Any
 
 from ..agents import Agent, PromptCache
 from ..declared_tools import CustomTool, Property
+from ..json_types import JsonObject, JsonView
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, Usage
 from ..schema import CLOSED, answer_schema
 from .anthropic_stream import LAST_IS_WHOLE, MessagesStream
@@ -43,8 +44,8 @@ _MOST_TOKENS: tuple[tuple[str, int], ...] = (
 )
 """Family of models → the most tokens of one answer (https://docs.claude.com/en/docs/about-claude/models), in order."""
 
-Block = dict[str, Any]
-Turn = dict[str, Any]
+Block = JsonObject
+Turn = JsonObject
 
 _THINKING = ("thinking", "redacted_thinking")
 _USAGE = {
@@ -84,8 +85,8 @@ class AnthropicMessages(WireFormat):
         super().__init__(key)
         self.sdk = anthropic_sdk(key)
 
-    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        request: dict[str, Any] = {"messages": _turns(messages)}
+    def conversation(self, messages: Sequence[Message]) -> JsonObject:
+        request: JsonObject = {"messages": _turns(messages)}
         instructions = [message for message in messages if message.role in INSTRUCTION_ROLES]
         if any(_own_mark(part) for message in instructions for part in message.parts):
             request["system"] = [block for message in instructions for block in _content(message.parts)]
@@ -93,22 +94,22 @@ class AnthropicMessages(WireFormat):
             request["system"] = system
         return request
 
-    def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
+    def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> JsonObject:
         """Declares the functions in any case: the API refuses a conversation that mentions undeclared tools."""
         declared = super().tools(functions, may_call_tools=True)
         return declared if may_call_tools else {**declared, "tool_choice": {"type": "none"}}
 
-    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+    def tool(self, definition: FunctionDefinition) -> JsonObject:
         described = {"description": definition.description} if definition.description else {}
         return {"name": definition.name, **described, "input_schema": definition.parameters}
 
-    def provider_tool(self, tool: CustomTool) -> dict[str, Any]:
+    def provider_tool(self, tool: CustomTool) -> JsonObject:
         return {"name": tool.name, **super().provider_tool(tool)}
 
-    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+    def output_format(self, outputs: Sequence[Property]) -> JsonObject:
         return {"output_config": {"format": {"type": "json_schema", "schema": answer_schema(outputs, CLOSED)}}}
 
-    def read(self, response: Mapping[str, Any]) -> Answer:
+    def read(self, response: JsonView) -> Answer:
         blocks = response["content"]
         text, calls = _text_and_calls(blocks, response.get("id"))
         is_told = response.get(LAST_IS_WHOLE) is True
@@ -123,7 +124,7 @@ class AnthropicMessages(WireFormat):
             original=list(blocks) if blocks != _rebuilt(text, calls) else None,
         )
 
-    def for_call(self, agent: Agent, request: dict[str, Any]) -> dict[str, Any]:
+    def for_call(self, agent: Agent, request: JsonObject) -> JsonObject:
         """Raises the limit to the model's own; without thoughts where the last turn has none, as the API requires."""
         if self.limits_itself(agent):
             found = (most for family, most in _MOST_TOKENS if re.search(family, str(request.get("model"))))
@@ -134,8 +135,8 @@ class AnthropicMessages(WireFormat):
         return request
 
     def for_cache(
-        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
-    ) -> dict[str, Any]:
+        self, request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool
+    ) -> JsonObject:
         return with_cache_control(request, chosen, series)
 
     def assembler(self) -> StreamAssembler:
@@ -273,14 +274,14 @@ def _is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-def _text_and_calls(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
+def _text_and_calls(blocks: Sequence[JsonView], response_id: Any) -> tuple[str, list[Call]]:
     """All text blocks, concatenated (§18-13), and the tool calls."""
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     used = [block for block in blocks if block["type"] == "tool_use"]
     return text, read_calls([(block.get("id"), block.get("name"), block.get("input")) for block in used], response_id)
 
 
-def _provider_calls(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderCall]:
+def _provider_calls(blocks: Sequence[JsonView]) -> list[ProviderCall]:
     """Each `server_tool_use` and `mcp_tool_use`, with what came of it: a block `…_tool_result`."""
     results = {block["tool_use_id"]: block.get("content") for block in blocks if "tool_use_id" in block}
     calls = []

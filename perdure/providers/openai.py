@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..agents import PromptCache
 from ..declared_tools import Property
+from ..json_types import JsonObject
 from ..messages import AudioPart, FilePart
 from ..schema import STRICT_ANSWER, answer_schema
 from .base import CallSeries, FunctionDefinition
@@ -30,17 +31,17 @@ class OpenAIFormat(WireFormat):
         self.sdk = openai_sdk(key)
 
     def for_cache(
-        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
-    ) -> dict[str, Any]:
+        self, request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool
+    ) -> JsonObject:
         return with_cache_key(request, chosen, series, is_own=is_own, messages=self.conversation_key)
 
 
-def function_fields(definition: FunctionDefinition) -> dict[str, Any]:
+def function_fields(definition: FunctionDefinition) -> JsonObject:
     """Return the fields of a function's definition that are set."""
     return {key: value for key, value in definition._asdict().items() if value}
 
 
-def schema_fields(outputs: Sequence[Property]) -> dict[str, Any]:
+def schema_fields(outputs: Sequence[Property]) -> JsonObject:
     """Return the schema of an answer. Raises ValueError for a union without alternatives."""
     return {"name": "structured_output", "strict": True, "schema": answer_schema(outputs, STRICT_ANSWER)}
 
@@ -53,7 +54,7 @@ def file_data(part: FilePart) -> dict[str, str]:
     return {"filename": name, "file_data": as_url(part, "application/pdf")}
 
 
-def audio_item(part: AudioPart) -> dict[str, Any]:
+def audio_item(part: AudioPart) -> JsonObject:
     """Return a recording as both APIs require it; its format is `wav` when the media type is unknown."""
     content = base64_data(part)
     media_type = (content.media_type if content else part.media_type) or "audio/wav"

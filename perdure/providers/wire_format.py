@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ..agents import Agent, ModelOptions, PromptCache, loaded_from
 from ..declared_tools import CustomTool, Property
 from ..errors import ModelError
+from ..json_types import JsonObject, JsonView
 from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall, Usage
 from ..text import bounded_text, excerpt
 from ..worker_limits import is_listed, server_in
@@ -37,7 +38,7 @@ from .sdk_call import SdkCall
 from .sdks import AZURE_KEY, SdkNames
 from .structured import answer_value, read_answer
 
-Send = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+Send = Callable[[JsonView], Awaitable[JsonObject]]
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
 _NO_KEY_SENT = (
@@ -69,7 +70,7 @@ class WireFormat(Provider):
     """What a response looks like, in words for an error."""
     path: ClassVar[str]
     """The path of the endpoint, below the base URL of the SDK's client."""
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[JsonView] = {}
     """Keys of every request; options override them."""
     options: ClassVar[Mapping[str, str]]
     """The sampling options that the API has (§2.5): our name → its name. Others are dropped."""
@@ -90,9 +91,9 @@ class WireFormat(Provider):
         agent: Agent,
         messages: Sequence[Message],
         *,
-        extra_tools: Sequence[Mapping[str, Any]] = (),
+        extra_tools: Sequence[JsonView] = (),
         may_call_tools: bool = True,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         request = {"model": agent.model.id if agent.model else "", **self.defaults}
         server = self.server(agent)
         request |= self.conversation(for_server(messages, self.api, server, needs_message=self.needs_message))
@@ -110,7 +111,7 @@ class WireFormat(Provider):
         name_choice(request, {definition.name for definition in offered})
         return self._in_dialect(request, agent)
 
-    def _in_dialect(self, request: dict[str, Any], agent: Agent) -> dict[str, Any]:
+    def _in_dialect(self, request: JsonObject, agent: Agent) -> JsonObject:
         """Return the request with the keys that the agent's server takes, under its names."""
         dialect = self.server(agent).dialect
         names = {**dialect.renames, **dict.fromkeys(dialect.refuses, "")}
@@ -125,27 +126,27 @@ class WireFormat(Provider):
         return self.options
 
     @abstractmethod
-    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def conversation(self, messages: Sequence[Message]) -> JsonObject:
         """Return the keys that carry the messages, system messages included."""
 
-    def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
+    def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> JsonObject:
         """Return the keys that offer the functions; none when the model may not call any."""
         return {"tools": [self.tool(function) for function in functions]} if may_call_tools else {}
 
     @abstractmethod
-    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+    def tool(self, definition: FunctionDefinition) -> JsonObject:
         """Return the declaration of one function."""
 
-    def provider_tool(self, tool: CustomTool) -> dict[str, Any]:
+    def provider_tool(self, tool: CustomTool) -> JsonObject:
         """Return the declaration of a tool that the provider executes itself: its `options`, as they are."""
         return {"type": tool.name, **(tool.options or {})}
 
     @abstractmethod
-    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+    def output_format(self, outputs: Sequence[Property]) -> JsonObject:
         """Keys that ask for an answer with these properties. Raises ValueError for a union without alternatives."""
 
     @abstractmethod
-    def read(self, response: Mapping[str, Any]) -> Answer:
+    def read(self, response: JsonView) -> Answer:
         """Return the answer in a response.
 
         Raises LookupError, TypeError, AttributeError or ValueError for anything that is not a response of this API.
@@ -155,17 +156,17 @@ class WireFormat(Provider):
     def assembler(self) -> StreamAssembler:
         """Return a new assembler, for one stream."""
 
-    def to_stream_body(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def to_stream_body(self, request: JsonView) -> JsonObject:
         """Return the body that asks for the same answer as a stream."""
         return {**request, "stream": True}
 
-    def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:
+    def process(self, agent: Agent, response: JsonView) -> Any:
         answer = self._answer(response)
         if answer.tool_calls:
             return own_names(answer.tool_calls, agent)
         return answer_value(answer.text, agent.outputs) if agent.outputs else answer.text
 
-    def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
+    def reply(self, agent: Agent, response: JsonView) -> ModelReply:
         try:
             answer = self._answer(response)
             ended = require_reply(answer, self.key)
@@ -192,10 +193,10 @@ class WireFormat(Provider):
             warnings=[excerpt(warning, MAX_WARNING_CHARS) for warning in warnings[:MAX_WARNINGS]],
         )
 
-    async def call(self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions) -> dict[str, Any]:
+    async def call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> JsonObject:
         async with self.sdk_call(agent, request, options) as call:
 
-            async def send(body: Mapping[str, Any]) -> dict[str, Any]:
+            async def send(body: JsonView) -> JsonObject:
                 return await call.answer(body, self.assembler(), options.on_delta, streams=options.stream)
 
             whole = {key: value for key, value in request.items() if key not in _STREAMING_ONLY}
@@ -203,9 +204,7 @@ class WireFormat(Provider):
             return await self.send_cached(send, agent, body, options.series, call.client)
 
     @asynccontextmanager
-    async def sdk_call(
-        self, agent: Agent, request: Mapping[str, Any], options: ModelCallOptions
-    ) -> AsyncIterator[SdkCall]:
+    async def sdk_call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> AsyncIterator[SdkCall]:
         """Give what sends requests to the agent's connection, and have errors name its address and model."""
         await load_sdk(self.sdk)
         client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
@@ -237,8 +236,8 @@ class WireFormat(Provider):
         return f"the key is that of {named[0]}" if named else ""
 
     async def send_cached(
-        self, send: Send, agent: Agent, request: dict[str, Any], series: CallSeries, client: Any
-    ) -> dict[str, Any]:
+        self, send: Send, agent: Agent, request: JsonObject, series: CallSeries, client: Any
+    ) -> JsonObject:
         """Send the request as the prompt cache needs it; without what the server refuses, which is remembered.
 
         Raises ModelError.
@@ -265,7 +264,7 @@ class WireFormat(Provider):
                     self._refused[place] = lasting
                 return response
 
-    def for_call(self, agent: Agent, request: dict[str, Any]) -> dict[str, Any]:
+    def for_call(self, agent: Agent, request: JsonObject) -> JsonObject:
         """Return the request with what every call needs, and `to_request` does not say."""
         return request
 
@@ -289,8 +288,8 @@ class WireFormat(Provider):
         return remarks + [f"{LEFT_OUT}the tool {name}, whose schema the model refuses" for name in tools]
 
     def for_cache(
-        self, request: dict[str, Any], chosen: PromptCache | None, series: CallSeries, *, is_own: bool
-    ) -> dict[str, Any]:
+        self, request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool
+    ) -> JsonObject:
         """Return the request as the API's prompt cache needs it; the same object where there is nothing to add.
 
         `chosen` is what the agent's file says; `is_own` is whether the request goes to the provider itself, not to a
@@ -298,7 +297,7 @@ class WireFormat(Provider):
         """
         return request
 
-    def _require_answer(self, response: Mapping[str, Any]) -> None:
+    def _require_answer(self, response: JsonView) -> None:
         """Judges the response where its status and address are known; `reply` reads it for what it says."""
         if response.get("error"):
             raise error_from_http(200, {}, response, provider=self.key)
@@ -308,7 +307,7 @@ class WireFormat(Provider):
             told = error_from_http(200, {}, response, provider=self.key)  # Some say what went wrong as they please.
             raise (error if told.kind == "server" else told) from error
 
-    def _answer(self, response: Mapping[str, Any]) -> Answer:
+    def _answer(self, response: JsonView) -> Answer:
         try:
             return self.read(response)
         except (LookupError, TypeError, AttributeError, ValidationError, RecursionError) as error:
@@ -330,13 +329,13 @@ def instructions_of(messages: Sequence[Message]) -> str:
     return "\n\n".join(text for text in texts if text)
 
 
-def _sampling_options(agent: Agent, names: Mapping[str, str]) -> dict[str, Any]:
+def _sampling_options(agent: Agent, names: Mapping[str, str]) -> JsonObject:
     options = _options(agent)
     values = {theirs: getattr(options, ours, None) for ours, theirs in names.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _add_additional(request: dict[str, Any], agent: Agent, merged: frozenset[str]) -> None:
+def _add_additional(request: JsonObject, agent: Agent, merged: frozenset[str]) -> None:
     """Adds `additionalProperties` as top-level keys; what the request already says wins (§2.5)."""
     for key, value in _further(agent).items():
         if key == "tools" and isinstance(value, list):
@@ -347,7 +346,7 @@ def _add_additional(request: dict[str, Any], agent: Agent, merged: frozenset[str
             request.setdefault(key, value)
 
 
-def _further(agent: Agent) -> dict[str, Any]:
+def _further(agent: Agent) -> JsonObject:
     options = _options(agent)
     return (options.additional_properties if options else None) or {}
 

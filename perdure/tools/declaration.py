@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
@@ -14,10 +14,11 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..agents import Agent
 from ..declared_tools import FunctionTool, Property, PropertyKind, Tool
+from ..json_types import JsonObject, JsonView
 from ..loading import FILE_MODULE
 from .signature import MISSING, FunctionParameter, signature_of
 
-Schema = Mapping[str, Any]
+Schema = JsonView
 
 _KINDS: dict[str, PropertyKind] = {
     "string": "string",
@@ -29,7 +30,7 @@ _KINDS: dict[str, PropertyKind] = {
 }
 
 
-class _Definitions(dict[str, Any]):
+class _Definitions(JsonObject):
     """The types that a schema refers to, by name."""
 
     has_values = False
@@ -122,7 +123,7 @@ def _anything() -> Property:
     return Property(kind="union", any_of=[Property(kind=kind) for kind in kinds])
 
 
-def _schema_without(schema: Schema, key: str) -> dict[str, Any]:
+def _schema_without(schema: Schema, key: str) -> JsonObject:
     return {name: value for name, value in schema.items() if name != key}
 
 
