@@ -297,7 +297,7 @@ class RunHandle(Controls, Generic[T]):
         """
         from .partial_output import partial_outputs
 
-        return partial_outputs(self, lambda: self._log.link.input.agent.outputs)
+        return partial_outputs(self.stream(), self.result, lambda: self._log.link.input.agent.outputs)
 
     async def fork(
         self,

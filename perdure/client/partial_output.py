@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic_core import from_json
 
 from ..declared_tools import Property
+from ..events import RunEvent
+from ..protocol.outcome import RunResult
 from ..providers.structured import read_value
 from ..schema import ANSWER, is_bare
-
-if TYPE_CHECKING:
-    from ..events import RunEvent
-    from .handle import RunHandle
 
 Outputs = Sequence[Property] | None
 
 
-async def partial_outputs(run: RunHandle, outputs: Callable[[], Outputs]) -> AsyncIterator[Any]:
-    """Yield the run's answer so far, each time that it has changed, then its output; `outputs` are its agent's.
+async def partial_outputs(
+    events: AsyncIterator[RunEvent], result: Callable[[], Awaitable[RunResult[Any]]], outputs: Callable[[], Outputs]
+) -> AsyncIterator[Any]:
+    """Yield a run's answer so far, each time that it has changed, then its output; `outputs` are its agent's.
 
-    Raises what the run's `stream` and `result` raise.
+    Raises what the functions raise that give the run's events and its result.
     """
     last = None
-    async with aclosing(cast("AsyncGenerator[RunEvent, None]", run.stream())) as events:
+    async with aclosing(cast("AsyncGenerator[RunEvent, None]", events)):
         async for text in _texts(events):
             if (found := partial_value(text, outputs())) not in (None, last):
                 last = found
                 yield found
-    yield (await run.result()).output
+    yield (await result()).output
 
 
 async def _texts(events: AsyncIterator[RunEvent]) -> AsyncIterator[str]:

@@ -181,5 +181,5 @@ def test_an_answer_that_is_no_value_of_the_type() -> None:
 
 
 def test_a_type_that_no_model_can_be_asked_for() -> None:
-    with pytest.raises(ConfigurationError, match="output_type=int"):
-        run_in_process(AGENT, model=[], output_type=int)
+    with pytest.raises(ConfigurationError, match="output_type=list"):
+        run_in_process(AGENT, model=[], output_type=list)
