@@ -284,6 +284,8 @@ class LoadedFrom:
     """The type of its answer, where that was given with the agent in Python."""
     handoffs: Mapping[str, LoadedFrom] = field(default_factory=dict)
     """The same of the agents in Python as which a run of this one may go on, by path."""
+    output_validator: Callable[..., Any] | None = None
+    """The function that checks its answer, where that was given with the agent in Python."""
 
 
 class LoadedAgent(Agent):  # type: ignore[metaclass]

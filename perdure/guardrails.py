@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Literal
 
 from pydantic import BaseModel, field_validator
 
-from .agents import Agent
+from .agents import Agent, loaded_from
 from .messages import JsonObject, Message, unless_none
 from .text import bounded_text, valid_json
 
@@ -58,6 +58,22 @@ class Guardrails:
     input: Callable[[list[Message]], Verdict] | Callable[[list[Message], Any], Verdict] | None = None
     output: Callable[[Message], Verdict] | Callable[[Message, Any], Verdict] | None = None
     tool: Callable[[str, JsonObject], Verdict] | Callable[[str, JsonObject, Any], Verdict] | None = None
+    validator: Callable[..., Any] | None = None
+    """Is given the value of the answer, after `output`, and returns it, changed or not. A ValueError goes to the model,
+    which answers again, at most `output_retries` times."""
+
+    def callbacks(self, point: GuardrailPoint) -> list[Callable[..., Any]]:
+        """Return what is called at that point."""
+        found = [getattr(self, point), self.validator if point == "output" else None]
+        return [each for each in found if each is not None]
+
+
+def with_validator(guardrails: Guardrails | None, agent: Agent) -> Guardrails | None:
+    """Return the guardrails, with the validator that was given with the agent where they have none."""
+    validator = loaded_from(agent).output_validator
+    if validator is None or (guardrails and guardrails.validator):
+        return guardrails
+    return replace(guardrails or Guardrails(), validator=validator)
 
 
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]

@@ -18,12 +18,12 @@ from ..loop.verdicts import rewritten_text
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
-from ..providers.structured import StructuredResult, read_answer
-from ..text import one_line
+from ..providers.structured import MAX_FAULT_CHARS, StructuredResult, read_answer, without_nulls
+from ..text import excerpt, one_line
 from ..tools.context import ToolContext
 from ..tools.decorator import check_call
 from ..tools.results import with_advice
-from ..tools.signature import is_async
+from ..tools.signature import is_async, signature_of
 from ..tools.user_loop import ThisLoop, UserLoop
 
 HookKind = Literal["plain", "async"]
@@ -62,9 +62,8 @@ class Hooks:
         kinds: dict[str, HookKind] = {}
         if options.guardrails is not None:
             for point in POINTS:
-                callback = getattr(self._guardrails[options.guardrails], point)
-                if callback is not None:
-                    kinds[point] = "async" if is_async(callback) else "plain"
+                if callbacks := self._guardrails[options.guardrails].callbacks(point):
+                    kinds[point] = "async" if any(map(is_async, callbacks)) else "plain"
         if options.compactor is not None:
             kinds["compactor"] = "async"
         return kinds
@@ -86,8 +85,36 @@ class Hooks:
         compactor: Compactor = _hook_named("compactor", name, self._compactors)
         return compactor
 
+    async def judge_output(self, name: str, agent: Agent, message: Message, context: ToolContext) -> JudgedOutput:
+        """Return the output guardrail's verdict, and what the validator makes of the answer that this leaves.
+
+        Raises like `judge`.
+        """
+        hooks: Guardrails = _hook_named("guardrails", name, self._guardrails)
+        verdict = GuardrailResult(allowed=True)
+        if hooks.output is not None:
+            verdict = await self.judge(name, "output", message, context=context)
+        judged = judged_output(agent, message, verdict)
+        if hooks.validator is None or not judged.allowed or message.tool_calls:
+            return judged
+        text = message.text if judged.rewrite is None else rewritten_text(judged.rewrite)
+        value, faults = read_answer(text, agent.outputs) if agent.outputs else (text, [])
+        if faults:
+            return judged
+        try:
+            subject = _first_argument(hooks.validator, without_nulls(value, agent.outputs or []))
+        except ValueError as error:
+            return judged.model_copy(update={"faults": [excerpt(one_line(str(error)), MAX_FAULT_CHARS)]})
+        revised = await self.judge(name, "validator", subject, context=context)
+        if revised.rewrite in (None, to_jsonable_python(subject)):
+            return (
+                judged if revised.allowed and not isinstance(revised, JudgedOutput) else JudgedOutput(**dict(revised))
+            )
+        rewrite = json.dumps(revised.rewrite) if agent.outputs else revised.rewrite
+        return judged_output(agent, message, GuardrailResult(allowed=True, rewrite=rewrite))
+
     async def judge(
-        self, name: str, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None
+        self, name: str, point: GuardrailPoint | Literal["validator"], *subject: Any, context: ToolContext | None = None
     ) -> GuardrailResult:
         """Guardrail's verdict; one that fails or takes longer than `JUDGE_SECONDS` denies, with that as the reason.
 
@@ -96,18 +123,22 @@ class Hooks:
         Raises `ConfigurationError` for a name that is not registered.
         """
         callback, context = getattr(_hook_named("guardrails", name, self._guardrails), point), context or ToolContext()
+        what = "output validator" if point == "validator" else f"{point} guardrail"
         deadline = asyncio.timeout(JUDGE_SECONDS)
         try:
             async with deadline:
-                title = f"{point} guardrail of run {context.run_id}"
-                verdict = _verdict(await self.call(callback, *subject, title=title, context=context))
-                _require_json(verdict.rewrite)
-                return verdict
+                found = await self.call(callback, *subject, title=f"{what} of run {context.run_id}", context=context)
+                _require_json(found.rewrite if isinstance(found, GuardrailResult) else found)
+                if point == "validator":
+                    return GuardrailResult(allowed=True, rewrite=to_jsonable_python(found))
+                return _verdict(found)
         except Exception as error:
+            if point == "validator" and isinstance(error, ValueError):
+                return JudgedOutput(allowed=True, faults=[excerpt(str(error), MAX_FAULT_CHARS)])
             problem = with_advice(f"{type(error).__name__}: {error}")
             if deadline.expired():
                 problem = f"no verdict within {JUDGE_SECONDS:g} s"
-            return GuardrailResult(allowed=False, reason=f"the {point} guardrail failed: {problem}")
+            return GuardrailResult(allowed=False, reason=f"the {what} failed: {problem}")
 
     async def call(
         self,
@@ -124,6 +155,12 @@ class Hooks:
         call = check_call(callback, arguments, context) if context else partial(callback, *arguments)
         ended = await self._loop.end_of(call, title, is_async=in_loop)
         return ended.result()
+
+
+def _first_argument(function: Callable[..., Any], value: Any) -> Any:
+    """Return the value as the type of the function's first parameter. Raises ValueError where it does not fit."""
+    first = next(iter(signature_of(function).parameters.values()), None)
+    return value if first is None else first.converted(value)
 
 
 def summary_of(value: Any) -> str:

@@ -44,7 +44,7 @@ from .credentials import Credentials
 from .failures import look_back, refusal, typed_failures
 from .finishing import finish_call
 from .heartbeat import Heart, Readers, heartbeats
-from .hooks import Hooks, judged_output
+from .hooks import Hooks
 from .inventory import Stock, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
 from .model import ask_model, ask_with_credentials, end_response, price_failure, price_reply
 from .model_attempt import ModelAttempt, response_under_way
@@ -275,11 +275,12 @@ class RunActivities:
         assert run.options.guardrails is not None
         if lacking := lacking_guardrail(self._hooks, run.options, input.point):
             raise refusal(lacking, input.offer)
-        asked = (input.point, *subject)
-        verdict = await self._hooks.judge(run.options.guardrails, *asked, context=_context(run, input.request))
-        verdict = redactor().value(verdict)
+        name, context = run.options.guardrails, _context(run, input.request)
         if input.message is not None:
-            verdict = judged_output(run.agent, input.message, verdict)
+            verdict: GuardrailResult = await self._hooks.judge_output(name, run.agent, subject[0], context)
+        else:
+            verdict = await self._hooks.judge(name, input.point, *subject, context=context)
+        verdict = redactor().value(verdict)
         require_recordable(verdict, f"The rewrite of the {input.point} guardrail")
         return verdict
 

@@ -32,6 +32,7 @@ def agent(
     tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset | Mapping[str, Any]] = (),
     output_type: Any = None,
     handoffs: Sequence[Agent | str | PathLike[str]] = (),
+    output_validator: Callable[..., Any] | None = None,
     name: str = "agent",
     description: str | None = None,
     inputs: Mapping[str, Any] | None = None,
@@ -49,8 +50,10 @@ def agent(
 
     `tools` are functions, toolsets, and declarations of other tools as in files: `{"name": "files", "kind": "mcp", …}`.
     The functions go along with the agent to `invoke_agent` and `run_in_process`; a worker has them by
-    `create_worker(client, tools=[agent])`. `output_type` says what the answer is: see `start_run`. `options` are the
-    model's, such as `{"temperature": 0}`. Relative paths in declarations start at `base_dir`.
+    `create_worker(client, tools=[agent])`. `output_type` says what the answer is: see `start_run`. `output_validator`
+    checks it, as that of `Guardrails` does; a worker that has the agent has it by the agent's name, for runs without
+    other guardrails. `options` are the model's, such as `{"temperature": 0}`. Relative paths in declarations start at
+    `base_dir`.
 
     `handoffs` are agents as which a run of this one may go on: agents, paths of files, and names of agents that are
     among the `handoffs` of those, such as this one's own.
@@ -84,7 +87,8 @@ def agent(
     loaded = loaded.model_copy(update={"tools": found or None})
     if output_type is not None:
         loaded = with_output_type(loaded, output_type)
-    origin = {"functions": given.functions, "output_type": output_type, "path": f"{name}{SUFFIX}"}
+    origin: dict[str, Any] = {"functions": given.functions, "output_type": output_type, "path": f"{name}{SUFFIX}"}
+    origin["output_validator"] = output_validator
     return with_handoffs(LoadedAgent.of(loaded, **origin), handoffs)
 
 

@@ -16,7 +16,7 @@ from ..agents import Agent
 from ..declared_tools import Property
 from ..errors import ConfigurationError, OutputError
 from ..protocol.outcome import RunResult
-from ..providers.structured import remember_check
+from ..providers.structured import remember_check, without_nulls
 from ..schema import ANSWER, answer_schema, is_bare
 from ..text import excerpt, fault_text
 from ..tools.declaration import property_of
@@ -60,7 +60,7 @@ def _faults(described: Sequence[Property], output_type: Any, value: Any) -> list
     """Return why the answer is no value of the type, for the model to read."""
     root = f"$.{ANSWER}" if is_bare(described) else "$"
     try:
-        _read_as(_without_nulls(value, described), output_type)
+        _read_as(without_nulls(value, described), output_type)
     except ValidationError as error:
         return [_fault(each, root) for each in error.errors(include_url=False, include_input=False)]
     except Exception as error:  # A validator's own code, which has failed over what the model wrote.
@@ -81,7 +81,7 @@ def _fault(detail: Any, root: str) -> str:
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:
     """Return the result's output as a value of the type. Raises OutputError when it does not fit."""
     try:
-        return _read_as(_without_nulls(result.output, _outputs_or_none(output_type)), output_type)
+        return _read_as(without_nulls(result.output, _outputs_or_none(output_type)), output_type)
     except (ValueError, TypeError, PydanticUserError) as error:
         problem = OutputError(
             f"The run's output is no {_name(output_type)}: {excerpt(str(error), 2000)}",
@@ -174,35 +174,6 @@ def _narrow(own: Property, described: Property) -> Property:
     if own.items and described.items:
         narrowed["items"] = _narrow(own.items, described.items)
     return own.model_copy(update=narrowed)
-
-
-def _without_nulls(value: Any, properties: Sequence[Property]) -> Any:
-    """Without the members that are null although the type has none there: models write so what is absent."""
-    if is_bare(properties):
-        return _inner(value, properties[0])
-    if not isinstance(value, dict):
-        return value
-    known = {each.name: each for each in properties}
-    return {
-        name: _inner(member, known.get(name))
-        for name, member in value.items()
-        if member is not None or name not in known or known[name].nullable or known[name].required
-    }
-
-
-def _inner(value: Any, described: Property | None) -> Any:
-    match described:
-        case Property(kind="array") if isinstance(value, list):
-            return [_inner(item, described.items) for item in value]
-        case Property(values=Property() as values) if isinstance(value, dict):
-            return {key: _inner(member, values) for key, member in value.items()}
-        case Property(kind="union") if isinstance(value, dict):
-            options = described.one_of or described.any_of or []
-            names = [({each.name for each in option.properties or ()}, option) for option in options]
-            return next((_inner(value, option) for known, option in names if value.keys() <= known), value)
-        case Property():
-            return _without_nulls(value, described.properties or [])
-    return value
 
 
 def _form_text(properties: Sequence[Property]) -> str:

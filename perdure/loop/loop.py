@@ -208,7 +208,8 @@ class AgentLoop(RunPart[Effects]):
         if not verdict.allowed:
             self._deny("Output", verdict.reason)
         if verdict.rewrite is None:
-            return reply
+            is_told = judged.faults and not self.options.raw
+            return reply.model_copy(update={"faults": judged.faults}) if is_told else reply
         return with_text(reply, verdict.rewrite, judged.faults, structured=self._structured)
 
     async def _run_tools(self, message: Message, calls: Sequence[ToolCall]) -> None:
@@ -244,7 +245,7 @@ class AgentLoop(RunPart[Effects]):
         self.state.note(reply.message.text, [])
         self.append([reply.message])
         if not (is_steered or is_paused):
-            status, correction = send_back(reply, self.state, self.options, limit)
+            status, correction = send_back(reply, self.state, self.options, limit, structured=self._structured)
             self.emit_status(status)
             self.append([correction])
         return True

@@ -300,7 +300,9 @@ def outcome_of(reply: ModelReply, options: RunOptions, *, structured: bool) -> O
     return Outcome(value, rewritten_text(value) if is_wrapped else text, reply.cut_short)
 
 
-def send_back(reply: ModelReply, state: LoopState, options: RunOptions, limit: RunError | None) -> tuple[str, Message]:
+def send_back(
+    reply: ModelReply, state: LoopState, options: RunOptions, limit: RunError | None, *, structured: bool
+) -> tuple[str, Message]:
     """Return what watchers, and what the model is told about an answer that does not fit.
 
     Raises OutputError when the model may not answer again: after `RunOptions.output_retries`, or at a `limit`.
@@ -309,12 +311,16 @@ def send_back(reply: ModelReply, state: LoopState, options: RunOptions, limit: R
         raise output_error(reply, state, limit)
     state.output_retries += 1
     shown = f"retry {state.output_retries} of {options.output_retries}"
-    return f"The answer does not fit the declared outputs, {shown}: {reply.faults[0]}", _correction(reply)
+    return f"The answer does not fit the declared outputs, {shown}: {reply.faults[0]}", _correction(
+        reply, structured=structured
+    )
 
 
-def _correction(reply: ModelReply) -> Message:
+def _correction(reply: ModelReply, *, structured: bool) -> Message:
     faults = "\n".join(f"- {fault}" for fault in reply.faults)
-    return Message.user(f"{CORRECTION}\n{faults}\nAnswer again, with nothing but a JSON object that fits.")
+    return Message.user(
+        f"{CORRECTION}\n{faults}\nAnswer again{', with nothing but a JSON object that fits' if structured else ''}."
+    )
 
 
 def output_error(reply: ModelReply, state: LoopState, limit: RunError | None) -> OutputError:

@@ -121,6 +121,37 @@ def _nameless(prop: Property) -> Property:
     return prop.model_copy(update={"name": ""})
 
 
+def without_nulls(value: Any, properties: Sequence[Property]) -> Any:
+    """Without the members that are null although the type has none there: models write so what is absent."""
+    if is_bare(properties):
+        return _inner_without_nulls(value, properties[0])
+    if not isinstance(value, dict):
+        return value
+    known = {each.name: each for each in properties}
+    return {
+        name: _inner_without_nulls(member, known.get(name))
+        for name, member in value.items()
+        if member is not None or name not in known or known[name].nullable or known[name].required
+    }
+
+
+def _inner_without_nulls(value: Any, described: Property | None) -> Any:
+    match described:
+        case Property(kind="array") if isinstance(value, list):
+            return [_inner_without_nulls(item, described.items) for item in value]
+        case Property(values=Property() as values) if isinstance(value, dict):
+            return {key: _inner_without_nulls(member, values) for key, member in value.items()}
+        case Property(kind="union") if isinstance(value, dict):
+            options = described.one_of or described.any_of or []
+            names = [({each.name for each in option.properties or ()}, option) for option in options]
+            return next(
+                (_inner_without_nulls(value, option) for known, option in names if value.keys() <= known), value
+            )
+        case Property():
+            return without_nulls(value, described.properties or [])
+    return value
+
+
 def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]:
     """Value of an answer and why it does not fit the declared outputs; None for what is not the declared object.
 

@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..activities.hooks import Hooks, judged_output, summary_of
+from ..activities.hooks import Hooks, summary_of
 from ..agents import Agent
 from ..conversation import Conversation
 from ..errors import ModelError, RunError
@@ -304,7 +304,8 @@ class DirectEffects(Effects):
         return await self._judge("input", conversation.messages)
 
     async def judge_output(self, message: Message) -> JudgedOutput:
-        return judged_output(self.agent, message, await self._judge("output", message))
+        context = ToolContext(deps=open_deps(self.deps))
+        return await self._unless_cancelled(self._hooks.judge_output("", self.agent, deepcopy(message), context))
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
         context = self._context(request)

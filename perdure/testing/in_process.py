@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, ParamSpec
 
 from typing_extensions import TypeVar
 
+from ..activities.hooks import POINTS
 from ..agents import Agent, loaded_from, others_of, with_others
 from ..argument_types import require, require_tools
 from ..client.callers import wait_for_result
@@ -18,7 +19,7 @@ from ..client.run_input import loaded_agent, recorded_deps
 from ..conversation import Conversation, Instruct
 from ..errors import LoadError, RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData, LoggedMessagesUpdatedData, StatusData
-from ..guardrails import Compactor, Guardrails
+from ..guardrails import Compactor, Guardrails, with_validator
 from ..loop.child_runs import answer_result, child_options, depth_refusal, end_of, failure_result
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.loop import AgentLoop
@@ -50,8 +51,6 @@ from .direct_effects import (
 from .direct_model import Model, model_function, with_prices
 
 T = TypeVar("T", default=Any)
-
-POINTS = ("input", "output", "tool")
 
 
 class InProcessRun(Generic[T]):
@@ -122,7 +121,7 @@ class InProcessRun(Generic[T]):
             toolbox=ToolBox(tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources),
             inputs=_with_defaults(loaded, inputs),
             options=options_for(loaded, options, os.environ),
-            guardrails=guardrails,
+            guardrails=with_validator(guardrails, given),
             compactor=compactor,
             approve_call=approve,
             answer_call=answer,
@@ -212,7 +211,7 @@ class InProcessRun(Generic[T]):
             self.conversation,
             effects.options,
             tools=effects.specs,
-            guarded=frozenset(point for point in POINTS if getattr(effects.guardrails, point, None)),
+            guarded=frozenset(point for point in POINTS if (effects.guardrails or Guardrails()).callbacks(point)),
             compacted=effects.compactor is not None,
             structured=bool(effects.agent.outputs),
             models=[model.name for model in effects.agent.models],

@@ -66,6 +66,12 @@ def _answers(names: dict[str, Any], model: ScriptedModel) -> None:
     assert all("When was it sent?".startswith(part.get("text", "")) for part in parts)
 
 
+@section("A function that checks the answer", [says('{"euros": 9}'), says('{"euros": 5}')])
+def _validator(names: dict[str, Any], model: ScriptedModel) -> None:
+    assert names["payment"] == names["Payment"](euros=5)
+    assert "- pay at most 5 euros\n" in model.requests[1].messages[-1].text
+
+
 @pytest.mark.parametrize("heading", SECTIONS)
 async def test_each_section_runs(
     heading: str, scripted: Callable[[Script], ScriptedModel], address: str, monkeypatch: pytest.MonkeyPatch
