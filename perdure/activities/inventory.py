@@ -302,7 +302,11 @@ def _lacking_tools(missing: Mapping[str, str], registered: Sequence[str], text: 
     text = text or f"No handler registered for tool: {', '.join(tools)}"
     advice = []
     if any(kind in ("", "function") for kind in missing.values()):
-        advice.append("Start the worker with them: perdure worker --tools MODULE:NAME, or create_worker(tools=[…])")
+        functions = ", ".join(name for name, kind in missing.items() if kind in ("", "function"))
+        advice.append(
+            f"Give them to whoever executes them: tools=[{functions}] of invoke_agent and create_worker, or "
+            "perdure worker --tools MODULE:NAME"
+        )
     advice += [
         f"No tools of kind {kind!r} are known here: install the package that adds it on the worker, or "
         f"create_worker(tool_kinds={{{kind!r}: …}})"

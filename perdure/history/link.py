@@ -19,7 +19,8 @@ from ..protocol import activities, names
 from ..protocol.inventory import Inventory
 from ..protocol.run import CarriedConversation, RunInput
 from .events import HistoryLink, RecordedActivity, RecordedStep, RecordedWork, decode
-from .session import loaded_pieces, session_conversation
+from .session import session_conversation
+from .transcript import loaded_pieces
 
 CONVERSATION_ACTIVITIES = frozenset({activities.CALL_MODEL, activities.COMPACT, activities.JUDGE, activities.RECORD})
 """Activities whose recorded input may hold a part of the conversation."""

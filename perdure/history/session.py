@@ -16,7 +16,7 @@ from temporalio.client import Client
 from ..conversation import Conversation, ConversationRef, DigestMismatchError, messages_of
 from ..errors import ConfigurationError
 from ..messages import Message
-from ..protocol import activities, names
+from ..protocol import names
 from ..protocol.names import dropped_signal, postponed_signal, skipped_signal
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import RunInput, SteeringMessage
@@ -31,7 +31,7 @@ from .events import (
     decode,
     seconds,
 )
-from .transcript import Transcript, unknown_messages
+from .transcript import Transcript, loaded_pieces, unknown_messages
 
 Ended = Literal["done", "failed", "cancelled", "terminated", "timed_out"]
 
@@ -344,13 +344,3 @@ def _patches_in(history: Iterable[HistoryEvent]) -> set[str]:
     )
     data = (marker.details["patch-data"] for marker in markers if marker.marker_name == "core_patch")
     return {str(json.loads(payload.data)["id"]) for each in data for payload in each.payloads}
-
-
-async def loaded_pieces(client: Client, work: RecordedWork) -> list[Message]:
-    """Return the messages that the link has loaded in pieces, in the order of the conversation."""
-    pieces: dict[int, list[Message]] = {}
-    for load in work.activities_of({activities.LOAD_PIECE}):
-        if load.result is not None:
-            start = (await decode(client, load.input, activities.PieceInput)).start
-            pieces[start] = await decode(client, load.result, list[Message])
-    return [message for _, messages in sorted(pieces.items()) for message in messages]

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from temporalio.client import Client
+
 from ..conversation import Append, Conversation, Instruct, Operation, Rewrite, Trim, count_of_instructions
 from ..messages import Message
+from ..protocol import activities
 from ..trimming import is_summary
+from .events import RecordedWork, decode
 
 
 class Transcript:
@@ -89,3 +93,13 @@ def unknown_messages(known: Sequence[Message], messages: Sequence[Message]) -> l
         else:
             found.append(message)
     return found
+
+
+async def loaded_pieces(client: Client, work: RecordedWork) -> list[Message]:
+    """Return the messages that the link has loaded in pieces, in the order of the conversation."""
+    pieces: dict[int, list[Message]] = {}
+    for load in work.activities_of({activities.LOAD_PIECE}):
+        if load.result is not None:
+            start = (await decode(client, load.input, activities.PieceInput)).start
+            pieces[start] = await decode(client, load.result, list[Message])
+    return [message for _, messages in sorted(pieces.items()) for message in messages]

@@ -32,6 +32,8 @@ def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
 def require_rates(rates: Mapping[str, float]) -> dict[str, float]:
     """Return the same rates. Raises `ConfigurationError` for one that is no number above 0, or that names nothing."""
     for name, rate in rates.items():
+        if not isinstance(name, str):
+            raise ConfigurationError(f"{name!r} has a rate: expected the name of a provider or model, as a text")
         if not isinstance(rate, int | float) or not math.isfinite(rate) or rate <= 0:
             raise ConfigurationError(f"the rate of {name!r} is {rate!r}: expected calls per second, above 0")
         if not all(name.split("/", 1)):

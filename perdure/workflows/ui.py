@@ -16,7 +16,7 @@ from ..events import LogEntry
 from ..json_types import JsonObject
 from ..protocol.descriptions import shown_name
 from ..protocol.search_attributes import COST, STATUS
-from ..text import code, count_of, format_usd, link, one_line, utf8, utf8_bytes, visible
+from ..text import code, count_of, format_usd, inert, link, one_line, utf8, utf8_bytes
 from ..tool_calls import PendingApproval, ToolRequest
 from .iteration_table import call_text, run_path
 from .run_state import RunState, ShownStatus
@@ -25,8 +25,8 @@ MAX_SUMMARY_BYTES = 200
 
 
 def bounded_summary(text: str) -> str:
-    """Return the text on one line, in at most `MAX_SUMMARY_BYTES` bytes."""
-    shown = visible(one_line(text[:2000], MAX_SUMMARY_BYTES))
+    """Return the text on one line, in at most `MAX_SUMMARY_BYTES` bytes, in which Markdown finds nothing to follow."""
+    shown = inert(one_line(text[:2000], MAX_SUMMARY_BYTES))
     if utf8_bytes(shown) <= MAX_SUMMARY_BYTES:
         return shown
     return utf8(shown)[: MAX_SUMMARY_BYTES - 3].decode(errors="ignore") + "…"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from perdure.errors import ConfigurationError
@@ -28,6 +30,12 @@ def test_anything_else_says_what_is_expected(text: str) -> None:
 def test_a_rate_is_a_number_above_nothing(rate: float) -> None:
     with pytest.raises(ConfigurationError, match="expected calls per second, above 0"):
         require_rates({"openai": rate})
+
+
+@pytest.mark.parametrize("name", [5, None, ("openai",)])
+def test_what_has_a_rate_is_a_text(name: Any) -> None:
+    with pytest.raises(ConfigurationError, match="expected the name of a provider or model, as a text"):
+        require_rates({name: 5})
 
 
 @pytest.mark.parametrize("name", ["", "openai/", "/gpt-4o"])

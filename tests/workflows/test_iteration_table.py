@@ -156,6 +156,12 @@ def test_a_calls_arguments_are_cut_before_they_are_written_out() -> None:
     assert call_text("look", "") == "look()"
 
 
+def test_a_summary_has_no_markup_and_no_control_characters() -> None:
+    hostile = "a\x1b[31m\u202e<img src=x> ![i](http://x.example) [x](javascript:alert(1))\x00"
+    shown = bounded_summary(call_text(hostile, {hostile: hostile}))
+    assert not any(each in shown for each in ("<img", "](", "\x1b", "\x00", "\u202e"))
+
+
 def test_a_summary_is_one_short_line() -> None:
     assert model_call_summary("iteration 3", "gpt-4o", 1240, ["look", "find", "look"]) == (
         "iteration 3 · gpt-4o · 1,240 tokens so far · after 2 × look, find"

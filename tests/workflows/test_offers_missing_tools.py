@@ -78,6 +78,7 @@ async def test_after_the_grace_it_fails_and_says_what_is_missing(
             await run.result()
     text = str(caught.value)
     assert "No handler registered for tool: find (kind: function). This worker's tools: other." in text
+    assert "tools=[find] of invoke_agent" in text
     assert (stage.task_queue in text and "0.3 s" in text) == bool(grace)
     assert (await run.events())[-1].data == {"kind": "tool_not_registered", "message": text}
     assert model.requests == []

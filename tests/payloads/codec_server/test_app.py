@@ -83,6 +83,15 @@ async def test_an_answer_is_bounded_whatever_it_would_unpack_to() -> None:
     assert await decode(perdure_data_converter, [bomb] * 1000, False) == [whole, *[bomb] * 999]
 
 
+async def test_what_can_t_be_unpacked_is_a_line_in_the_log_each(caplog: pytest.LogCaptureFixture) -> None:
+    """Not a traceback: anybody may send a thousand of them."""
+    large = Payload(metadata={"encoding": b"json/plain"}, data=b"0" * (MAX_ANSWER_BYTES + 1)).SerializeToString()
+    bomb = Payload(metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(large))
+    assert await decode(perdure_data_converter, [bomb] * 300, False) == [bomb] * 300
+    assert sum(len(caplog.handler.format(each)) for each in caplog.records) < 300 * 250
+    assert not any(each.exc_info for each in caplog.records)
+
+
 async def test_what_unpacks_to_garbage_counts_too() -> None:
     garbage = Payload(metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(bytes(MAX_ANSWER_BYTES // 2)))
     [packed] = await perdure_data_converter.encode([TEXT * 10_000])
