@@ -89,12 +89,14 @@ async def _open(*, target_host: str, **settings: Any) -> Client:
 
 def _log_as_others_do() -> None:
     """Let Temporal's core log by Python's logging, where nobody has said otherwise: it writes colours to any stdout."""
-    if getattr(runtime, "_default_runtime", None) is not None:
-        return
+    known = getattr(runtime, "_runtime_ref", None)
+    if getattr(known, "_default_runtime", known) is not None:
+        return  # There is one already, or a later SDK keeps it elsewhere.
     forwarding = runtime.LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
     logged = runtime.LoggingConfig(runtime.TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
     telemetry = runtime.TelemetryConfig(logging=logged)
-    runtime.Runtime.set_default(runtime.Runtime(telemetry=telemetry), error_if_already_set=False)
+    with suppress(RuntimeError):  # The owner of the process may have ruled a default out.
+        runtime.Runtime.set_default(runtime.Runtime(telemetry=telemetry))
 
 
 def _refused(target: str, settings: JsonView, reason: str) -> ConfigurationError:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client
+from temporalio.runtime import Runtime
 from temporalio.service import GrpcCompression
 
-from perdure.client.connection import connect, environment_names_a_server, is_on_this_machine
+from perdure.client.connection import connect, connect_locally, environment_names_a_server, is_on_this_machine
 from perdure.errors import ConfigurationError
 
 
@@ -122,3 +123,10 @@ def test_no_configuration_names_no_server() -> None:
 def test_the_environment_names_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", "temporal.example:7233")
     assert environment_names_a_server()
+
+
+async def test_connecting_leaves_the_runtime_of_the_process(address: str) -> None:
+    """It has the metrics and the log of whoever has made it."""
+    before = Runtime.default()
+    await connect_locally(address)
+    assert Runtime.default() is before
