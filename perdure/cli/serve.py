@@ -26,7 +26,6 @@ from .problems import UsageProblem
 from .run_options import run_options
 from .server_connection import ServerConnection, connect_to_server
 from .shared_options import DEFAULT_QUEUE, endpoint
-from .start import hooks_of
 from .user_code import UserCode, load_named, load_user_code, say_mocks
 from .worker import stdin_closed
 from .worker_inside import worker_inside
@@ -164,9 +163,13 @@ def serve(
 
 
 def _hooks_of(code: UserCode) -> JsonObject:
-    """Return the options of runs that name the code; text that is to be checked is not streamed before it is."""
-    checks_output = any(each.output for each in code.guardrails.values())
-    return {**hooks_of(code), **({"stream": False} if checks_output else {})}
+    """Return the options of runs that name the code, where there is one of its kind: of several, agents' files choose.
+
+    Text that is to be checked is not streamed before it is.
+    """
+    found: JsonObject = {"guardrails": code.guardrails, "compactor": code.compactors}
+    hooks: JsonObject = {field: next(iter(named)) for field, named in found.items() if len(named) == 1}
+    return {**hooks, "stream": False} if any(each.output for each in code.guardrails.values()) else hooks
 
 
 def _rate(text: str | None) -> float | None:
