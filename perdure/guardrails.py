@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import PurePath
 from typing import Any, Literal
 
 from pydantic import BaseModel, field_validator
@@ -74,6 +75,14 @@ def with_validator(guardrails: Guardrails | None, agent: Agent) -> Guardrails | 
     if validator is None or (guardrails and guardrails.validator):
         return guardrails
     return replace(guardrails or Guardrails(), validator=validator)
+
+
+def validators_of(tools: Any) -> dict[str, Guardrails]:
+    """Return the validators that came with the agents in a list, and with their handoffs, by the agents' names."""
+    listed = tools if isinstance(tools, list | tuple) else ()
+    known = [(each.name, loaded_from(each)) for each in listed if isinstance(each, Agent)]
+    known += [(PurePath(path).stem, other) for _, each in known for path, other in each.handoffs.items()]
+    return {name: Guardrails(validator=each.output_validator) for name, each in known if each.output_validator}
 
 
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]

@@ -66,6 +66,9 @@ def agent(
     if isinstance(tools, Mapping) or not is_list(tools):
         require_tools(tools)
     require_type("instructions", instructions, of_type("a text", str))
+    if output_validator is not None:
+        own = (metadata or {}).get("perdure") or {}
+        metadata = {**(metadata or {}), "perdure": {"guardrails": name, **own}}
     given = toolset_of(tools)
     body = instructions if _is_asked(instructions) else instructions + _QUESTION
     data: dict[str, Any] = {

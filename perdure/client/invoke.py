@@ -24,7 +24,7 @@ from ..agents import Agent, loaded_from, with_others
 from ..argument_types import of_type, require, require_known, require_tools, require_type
 from ..errors import ConfigurationError
 from ..events import RunEvent
-from ..guardrails import Compactor, Guardrails, with_validator
+from ..guardrails import Compactor, Guardrails, validators_of, with_validator
 from ..messages import Message
 from ..model_choice import ModelChoice, model_choice
 from ..options import RunOptions
@@ -207,7 +207,7 @@ async def invoke_agent_async(
     for name, value, kind in (("cancel", cancel, CancellationToken), ("steering", steering, Steering)):
         require_type(name, value, of_type(f"a {kind.__name__}", kind))
     agent, functions = _agent_with_tools(path_or_agent, tools or (), model_choice(model, provider, endpoint))
-    guardrails = with_validator(guardrails, agent)
+    guardrails = with_validator(guardrails, agent) if guardrails else None
     said = given_options(
         max_iterations=max_iterations,
         max_llm_retries=max_llm_retries,
@@ -225,7 +225,7 @@ async def invoke_agent_async(
         agent = with_others(*record_tools(agent, Kinds(tool_kinds)))
     output_type = loaded_from(agent).output_type if output_type is None else output_type
     hooks: dict[str, Any] = {
-        "guardrails": {OWN_HOOKS: guardrails} if guardrails else None,
+        "guardrails": {**validators_of([agent]), **({OWN_HOOKS: guardrails} if guardrails else {})},
         "compactors": {OWN_HOOKS: compactor} if compactor else None,
         "prices": prices,
         "credentials": credentials,
@@ -234,7 +234,8 @@ async def invoke_agent_async(
         "tool_kinds": tool_kinds,
     }
 
-    is_checked = output_type is not None or bool(guardrails and guardrails.callbacks("output"))
+    checks = with_validator(guardrails, agent) or Guardrails()
+    is_checked = output_type is not None or bool(checks.callbacks("output"))
     text = AnswerText(held_back_characters(agent, stream_after, is_checked=is_checked))
 
     async def call(cancel: CancellationToken | None, give: Give | None = None) -> Any:

@@ -13,7 +13,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from temporalio import workflow
 
-from ..agents import Agent, loaded_from
+from ..agents import Agent
 from ..argument_types import require
 from ..declared_tools import Property
 from ..errors import ConfigurationError, RenderError
@@ -72,8 +72,6 @@ def new_run(
     require_kinds(loaded, given)
     known = redactor(loaded)
     chosen = options_for(loaded, options, environment)
-    if loaded_from(loaded).output_validator is not None and chosen.guardrails is None:
-        chosen = chosen.model_copy(update={"guardrails": loaded.name})
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     recorded, agents = (loaded, {}) if workflow.in_workflow() else record_tools(loaded)
     sent = portable(recorded)

@@ -24,10 +24,9 @@ from ..activities.inventory import checked_rates, permit
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import ToolActivities
-from ..agents import Agent
-from ..argument_types import is_list, require, require_each, require_tools
+from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
-from ..guardrails import Compactor, Guardrails, with_validator
+from ..guardrails import Compactor, Guardrails, validators_of
 from ..options import CLOUD_CADENCE, OWN_CADENCE
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
@@ -132,13 +131,6 @@ WORKER_DEFAULTS: dict[str, Any] = {
 """Options of `temporalio.worker.Worker` that suit runs better than the SDK's own defaults."""
 
 
-def _validators_of(tools: Any) -> dict[str, Guardrails]:
-    """Return the validators of agents that are among the tools, by the agents' names."""
-    agents = [each for each in tools if isinstance(each, Agent)] if is_list(tools) else []
-    found = {each.name: with_validator(None, each) for each in agents}
-    return {name: guardrails for name, guardrails in found.items() if guardrails is not None}
-
-
 class PerdurePlugin(SimplePlugin):
     """Gives a client perdure's data converter, a replayer its workflows, and a worker all that it needs to run agents.
 
@@ -225,7 +217,10 @@ class PerdurePlugin(SimplePlugin):
         self.activities_of_runs = RunActivities(
             self.toolbox,
             Hooks(
-                {**_validators_of(tools), **(guardrails or {})}, compactors or {}, in_threads=True, loop=self.user_loop
+                {**validators_of(tools), **(guardrails or {})},
+                compactors or {},
+                in_threads=True,
+                loop=self.user_loop,
             ),
             self.runs,
             self.user_loop,

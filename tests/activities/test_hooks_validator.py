@@ -16,10 +16,11 @@ from perdure import (
     ToolContext,
     agent,
     create_worker,
+    invoke_agent_async,
     load_dict,
     start_run,
 )
-from perdure.testing import ScriptedModel, run_in_process, says
+from perdure.testing import ScriptedModel, asks, run_in_process, says
 
 from ..support.agents import QUESTION, scripted_agent
 
@@ -42,6 +43,10 @@ def within(refund: Refund, context: ToolContext[Limits]) -> Refund:
 def modest(value: dict[str, Any], context: ToolContext[Limits]) -> None:
     if value["euros"] > context.deps.euros:
         raise ValueError(f"at most {context.deps.euros} euros")
+
+
+def refuse(text: str) -> None:
+    raise ValueError("not from here")
 
 
 def refund(euros: int) -> Any:
@@ -107,6 +112,15 @@ def test_one_that_fails_ends_the_run() -> None:
 
     with pytest.raises(GuardrailError, match="the output validator failed: RuntimeError: no database"):
         run_in_process(desk(broken), model=[refund(9)], inputs="?")
+
+
+async def test_an_agent_that_takes_over_has_its_own(client: Client) -> None:
+    with ScriptedModel([asks("transfer_to_desk", reason="money"), refund(9), refund(4)]) as model:
+        endpoint = {"endpoint": model.openai_endpoint}
+        payer = desk(within, connection=endpoint)
+        front = agent("openai/gpt-5", name="front", connection=endpoint, handoffs=[payer], output_validator=refuse)
+        paid = await invoke_agent_async(front, "?", client=client, deps=Limits(euros=5))
+    assert paid == {"euros": 4, "note": None}
 
 
 async def test_a_worker_has_it_by_the_agent_and_a_file_by_its_name(client: Client) -> None:
