@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .events import RunEvent as RunEvent
     from .guardrails import GuardrailResult as GuardrailResult
     from .guardrails import Guardrails as Guardrails
+    from .guardrails import prepare_tools as prepare_tools
     from .messages import AudioPart as AudioPart
     from .messages import FilePart as FilePart
     from .messages import ImagePart as ImagePart
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from .prompty.render import render as render
     from .protocol.outcome import RunResult as RunResult
     from .protocol.outcome import RunStatus as RunStatus
+    from .providers.base import FunctionDefinition as FunctionDefinition
     from .providers.registry import format_tool_messages as format_tool_messages
     from .providers.registry import process_response as process_response
     from .providers.registry import to_request as to_request
@@ -106,7 +108,7 @@ else:
             " SessionError ToolArgumentError ToolNotRegisteredError UnknownCallError"
             " UnsupportedMediaError",
             ".events": "RunEvent",
-            ".guardrails": "GuardrailResult Guardrails",
+            ".guardrails": "GuardrailResult Guardrails prepare_tools",
             ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",
             ".options": "RunOptions",
             ".prompty.load": "load load_dict",
@@ -115,6 +117,7 @@ else:
             ".prompty.prepare": "prepare validate_inputs",
             ".prompty.render": "render Rendered",
             ".protocol.outcome": "RunResult RunStatus",
+            ".providers.base": "FunctionDefinition",
             ".providers.registry": "format_tool_messages process_response to_request",
             ".tools.binding": "bind_tools",
             ".tools.context": "ToolContext",

@@ -242,6 +242,19 @@ class Agent(Node, metaclass=_AgentType):
         model = self.model or Model()
         return [model, *(model.fallback or ())]
 
+    def with_only(self, offered: Mapping[str, str | None] | None) -> Agent:
+        """Copy that declares these tools alone, with these descriptions, and those that the provider executes; itself
+        for None.
+        """
+        if offered is None:
+            return self
+        tools = [
+            tool.model_copy(update={"description": offered[tool.name]}) if tool.name in offered else tool
+            for tool in self.tools or ()
+            if tool.name in offered or tool.kind == "provider"
+        ]
+        return self.model_copy(update={"tools": tools})
+
     def with_fallback(self, number: int) -> Agent:
         """Copy whose model is that one of `models`; itself for the first. Raises IndexError where it has fewer."""
         return self.model_copy(update={"model": self.models[number]}) if number else self
@@ -286,6 +299,8 @@ class LoadedFrom:
     """The same of the agents in Python as which a run of this one may go on, by path."""
     output_validator: Callable[..., Any] | None = None
     """The function that checks its answer, where that was given with the agent in Python."""
+    prepare_tools: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """The function that decides which tools are offered, by its name, where that was given with the agent in Python."""
 
 
 class LoadedAgent(Agent):  # type: ignore[metaclass]

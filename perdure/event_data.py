@@ -261,6 +261,8 @@ class CompactionFailedData(TypedDict):
 class LlmStartData(TypedDict, total=False):
     turn: int
     """`RunOptions.turn`, where it is set."""
+    tools: list[str]
+    """The tools that the model is offered, where a function decides that (`RunOptions.prepare_tools`)."""
 
 
 class CountedData(TypedDict):

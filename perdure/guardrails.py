@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, field_validator
 
@@ -83,6 +83,25 @@ def validators_of(tools: Any) -> dict[str, Guardrails]:
     known = [(each.name, loaded_from(each)) for each in listed if isinstance(each, Agent)]
     known += [(PurePath(path).stem, other) for _, each in known for path, other in each.handoffs.items()]
     return {name: Guardrails(validator=each.output_validator) for name, each in known if each.output_validator}
+
+
+PrepareTools = Callable[..., Any]
+"""A function, plain or async, that is given the tools of a run before each model call, as a list of
+`perdure.FunctionDefinition`, and a `ToolContext` if it has a parameter of that type. It returns those that
+the model is offered, or their names; a description that it changes (`tool._replace(description=…)`) holds for this
+call."""
+prepare_functions: dict[str, PrepareTools] = {}
+"""Those that `@prepare_tools` has registered in this process, by name."""
+F = TypeVar("F", bound=PrepareTools)
+
+
+def prepare_tools(function: F) -> F:
+    """Register a function that decides which tools the model is offered in each step, under its name: a decorator.
+
+    An agent names it: `metadata.perdure.prepareTools`, or `RunOptions.prepare_tools`. See `PrepareTools`.
+    """
+    prepare_functions[function.__name__] = function
+    return function
 
 
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]

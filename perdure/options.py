@@ -63,6 +63,9 @@ class RunOptions(BaseModel):
     """The name of guardrails that are registered on the worker; None for none."""
     compactor: str | None = None
     """The name of a compactor that is registered on the worker; None for the built-in summary (§13.3)."""
+    prepare_tools: str | None = unless_none()
+    """The name of a function that is registered on the worker, and decides before each model call which tools the model
+    is offered; None for all."""
     tool_timeout: float = Field(default=30.0, gt=0, le=MAX_SECONDS)
     """For one execution of a tool that has no time-out of its own."""
     llm_timeout: float = Field(default=600.0, gt=0, le=MAX_SECONDS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -13,11 +14,20 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from ..agents import Agent
 from ..arguments import json_value
 from ..errors import ConfigurationError, LoadError
-from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
+from ..guardrails import (
+    Compactor,
+    GuardrailPoint,
+    GuardrailResult,
+    Guardrails,
+    JudgedOutput,
+    PrepareTools,
+    prepare_functions,
+)
 from ..loop.verdicts import rewritten_text
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
+from ..providers.base import FunctionDefinition, offered_functions
 from ..providers.structured import MAX_FAULT_CHARS, StructuredResult, read_answer, without_nulls
 from ..text import excerpt, one_line
 from ..tools.context import ToolContext
@@ -43,12 +53,14 @@ class Hooks:
         self,
         guardrails: Mapping[str, Guardrails],
         compactors: Mapping[str, Compactor],
+        prepare_tools: Mapping[str, PrepareTools] | None = None,
         *,
         in_threads: bool = False,
         loop: UserLoop | None = None,
     ) -> None:
         self._guardrails = guardrails
         self._compactors = compactors
+        self._prepare_tools = ChainMap(dict(prepare_tools or {}), prepare_functions)
         self._in_threads = in_threads
         self._loop = loop or ThisLoop()
 
@@ -66,6 +78,8 @@ class Hooks:
                     kinds[point] = "async" if any(map(is_async, callbacks)) else "plain"
         if options.compactor is not None:
             kinds["compactor"] = "async"
+        if options.prepare_tools is not None:
+            kinds["tools"] = "async" if is_async(self._prepare_tools[options.prepare_tools]) else "plain"
         return kinds
 
     def missing_names(self, options: RunOptions) -> dict[str, str]:
@@ -73,6 +87,7 @@ class Hooks:
         named = (
             ("guardrails", options.guardrails, self._guardrails),
             ("compactor", options.compactor, self._compactors),
+            ("prepare_tools", options.prepare_tools, self._prepare_tools),
         )
         return {
             f"{what} {name!r}": _not_registered(what, name, registered)
@@ -140,6 +155,23 @@ class Hooks:
                 problem = f"no verdict within {JUDGE_SECONDS:g} s"
             return GuardrailResult(allowed=False, reason=f"the {what} failed: {problem}")
 
+    async def prepare_tools(self, name: str, agent: Agent, context: ToolContext) -> GuardrailResult:
+        """Which functions of the agent are offered now, as a `rewrite`: their descriptions, by name.
+
+        A function that fails, takes longer than `JUDGE_SECONDS` or returns something else denies. Raises
+        `ConfigurationError` for a name that is not registered.
+        """
+        callback, offered = _hook_named("prepare_tools", name, self._prepare_tools), offered_functions(agent)
+        title, deadline = f"function {name!r} of run {context.run_id}", asyncio.timeout(JUDGE_SECONDS)
+        try:
+            async with deadline:
+                return _step_of(offered, await self.call(callback, list(offered), title=title, context=context))
+        except Exception as error:
+            problem = with_advice(f"{type(error).__name__}: {error}")
+            if deadline.expired():
+                problem = f"no answer within {JUDGE_SECONDS:g} s"
+            return GuardrailResult(allowed=False, reason=f"the function {name!r} failed: {problem}")
+
     async def call(
         self,
         callback: Callable[..., Any],
@@ -192,6 +224,20 @@ def _verdict(value: Any) -> GuardrailResult:
     raise TypeError(f"expected a GuardrailResult, got {value!r}")
 
 
+def _step_of(offered: Sequence[FunctionDefinition], value: Any) -> GuardrailResult:
+    """Return what a function has chosen of the tools. Raises TypeError for anything but some of them."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"expected some of the tools, or their names, got {value!r:.80}")
+    known = {each.name: each.description for each in offered}
+    chosen: dict[str, str | None] = {}
+    for each in value:
+        name = each.name if isinstance(each, FunctionDefinition) else each
+        if name not in known:
+            raise TypeError(f"{name!r:.80} is not one of the tools: {', '.join(known) or 'none'}")
+        chosen[name] = each.description if isinstance(each, FunctionDefinition) else known[name]
+    return GuardrailResult(allowed=True, rewrite=chosen)
+
+
 def _require_json(rewrite: Any) -> None:
     """Raises TypeError, which says why, for a rewrite that can't be recorded."""
     try:
@@ -208,6 +254,11 @@ def _hook_named(what: str, name: str, registered: Mapping[str, Any]) -> Any:
 
 def _not_registered(what: str, name: str, registered: Mapping[str, Any]) -> str:
     known = ", ".join(sorted(registered)) or "none"
+    if what == "prepare_tools":
+        return (
+            f"no function {name!r} prepares tools on this worker (registered: {known}): put @prepare_tools above it in "
+            f"a module of --tools, or create_worker(prepare_tools={{{name!r}: …}})"
+        )
     argument = "compactors" if what == "compactor" else what
     return (
         f"no {what} named {name!r} on this worker (registered: {known}): "

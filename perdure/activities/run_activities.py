@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from os import PathLike
@@ -45,7 +46,7 @@ from .failures import look_back, refusal, typed_failures
 from .finishing import finish_call
 from .heartbeat import Heart, Readers, heartbeats
 from .hooks import Hooks
-from .inventory import Stock, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
+from .inventory import Stock, is_polled, lacking_compactor, lacking_guardrail, lacking_hooks, lacking_mocks
 from .model import ask_model, ask_with_credentials, end_response, price_failure, price_reply
 from .model_attempt import ModelAttempt, response_under_way
 from .notices import Notifier
@@ -231,11 +232,15 @@ class RunActivities:
             series=_series(run, input),
             attempt=attempt,
         )
-        named = run.agent.with_fallback(input.fallback) if input.fallback else run.agent
+
+        def called(agent: Agent) -> Agent:
+            return agent.with_fallback(input.fallback).with_only(input.tools)
+
+        named = called(run.agent) if input.fallback or input.tools is not None else run.agent
         try:
             if run.credential_ids:
                 reply = await ask_with_credentials(
-                    self._credentials, run, input.offer, lambda agent: ask(agent.with_fallback(input.fallback))
+                    self._credentials, run, input.offer, lambda agent: ask(called(agent))
                 )
             else:
                 reply = await ask(named)
@@ -272,6 +277,8 @@ class RunActivities:
         if input.point == "approval":
             return await self.tools.check_approval(input)
         run, subject = await self._subject(input)
+        if input.point == "tools":
+            return await self._prepare_tools(run, input, *subject)
         assert run.options.guardrails is not None
         if lacking := lacking_guardrail(self._hooks, run.options, input.point):
             raise refusal(lacking, input.offer)
@@ -283,6 +290,19 @@ class RunActivities:
         verdict = redactor().value(verdict)
         require_recordable(verdict, f"The rewrite of the {input.point} guardrail")
         return verdict
+
+    async def _prepare_tools(
+        self, run: KnownRun, input: activities.JudgeInput, messages: list[Message]
+    ) -> GuardrailResult:
+        """Return which tools the model is offered now, by the run's function."""
+        options = run.options
+        if lacking := lacking_hooks(self._hooks, options.model_copy(update={"guardrails": None, "compactor": None})):
+            raise refusal(lacking, input.offer)
+        assert options.prepare_tools is not None
+        context = replace(_context(run, None), iteration=input.iteration, conversation=messages)
+        step = redactor().value(await self._hooks.prepare_tools(options.prepare_tools, run.agent, context))
+        require_recordable(step, f"What {options.prepare_tools!r} says of the tools")
+        return step
 
     async def _subject(self, input: activities.JudgeInput) -> tuple[KnownRun, tuple[Any, ...]]:
         if input.conversation is not None:

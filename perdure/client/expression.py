@@ -10,6 +10,7 @@ from typing import Any
 from ..agents import Agent, LoadedAgent, loaded_from, others_of, split_model, with_others
 from ..argument_types import Expected, is_list, of_type, require_tools, require_type
 from ..errors import ConfigurationError
+from ..guardrails import PrepareTools
 from ..prompty.jinja import parse_jinja, used_variables
 from ..prompty.load import load_dict
 from ..prompty.portable import portable
@@ -33,6 +34,7 @@ def agent(
     output_type: Any = None,
     handoffs: Sequence[Agent | str | PathLike[str]] = (),
     output_validator: Callable[..., Any] | None = None,
+    prepare_tools: PrepareTools | None = None,
     name: str = "agent",
     description: str | None = None,
     inputs: Mapping[str, Any] | None = None,
@@ -52,8 +54,9 @@ def agent(
     The functions go along with the agent to `invoke_agent` and `run_in_process`; a worker has them by
     `create_worker(client, tools=[agent])`. `output_type` says what the answer is: see `start_run`. `output_validator`
     checks it, as that of `Guardrails` does; a worker that has the agent has it by the agent's name, for runs without
-    other guardrails. `options` are the model's, such as `{"temperature": 0}`. Relative paths in declarations start at
-    `base_dir`.
+    other guardrails. `prepare_tools` is a function that decides before each model call which tools are
+    offered (`perdure.prepare_tools`). `options` are the model's, such as `{"temperature": 0}`. Relative paths in
+    declarations start at `base_dir`.
 
     `handoffs` are agents as which a run of this one may go on: agents, paths of files, and names of agents that are
     among the `handoffs` of those, such as this one's own.
@@ -77,7 +80,7 @@ def agent(
         "model": {**_model(model), **({"options": options} if options else {}), **_connection(connection)},
         "inputs": inputs if inputs is not None else _inputs(body),
         "tools": given.declarations,
-        "metadata": metadata,
+        "metadata": metadata if prepare_tools is None else _with_setting(metadata, prepareTools=prepare_tools.__name__),
         "instructions": body.lstrip(),
     }
     written = {key: value for key, value in data.items() if value is not None}
@@ -90,8 +93,9 @@ def agent(
     loaded = loaded.model_copy(update={"tools": found or None})
     if output_type is not None:
         loaded = with_output_type(loaded, output_type)
+    prepare = {**given.prepare_tools, **({prepare_tools.__name__: prepare_tools} if prepare_tools else {})}
     origin: dict[str, Any] = {"functions": given.functions, "output_type": output_type, "path": f"{name}{SUFFIX}"}
-    origin["output_validator"] = output_validator
+    origin |= {"output_validator": output_validator, "prepare_tools": prepare}
     return with_handoffs(LoadedAgent.of(loaded, **origin), handoffs)
 
 
@@ -124,6 +128,11 @@ def _add_agents(others: dict[str, Agent], path: str, agent: Agent) -> None:
     for key, other in {path: portable(recorded), **further}.items():
         if others.setdefault(key, other) != other:
             raise ConfigurationError(f"two of the agents have the name {key.removesuffix(SUFFIX)!r}: rename one")
+
+
+def _with_setting(metadata: Mapping[str, Any] | None, **setting: Any) -> dict[str, Any]:
+    """Return the metadata with a setting of `metadata.perdure`."""
+    return {**(metadata or {}), "perdure": {**((metadata or {}).get("perdure") or {}), **setting}}
 
 
 def with_declared(agent: Agent, declarations: Sequence[Mapping[str, Any]]) -> Agent:

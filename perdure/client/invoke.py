@@ -232,6 +232,7 @@ async def invoke_agent_async(
         "tracer_provider": tracer_provider or provider_of_process(logger.warning),
         "resources": resources,
         "tool_kinds": tool_kinds,
+        "prepare_tools": toolset_of([agent]).prepare_tools,
     }
 
     checks = with_validator(guardrails, agent) or Guardrails()

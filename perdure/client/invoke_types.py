@@ -40,6 +40,7 @@ class MoreOptions(TypedDict, total=False):
     rate_limit_seconds: float
     max_parallel_tools: int
     missing_tool_grace: float
+    prepare_tools: str | None
     cancel_grace: float
     max_answer_bytes: int
     output_retries: int

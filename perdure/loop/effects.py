@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol
 
 from ..conversation import Conversation
@@ -35,6 +36,8 @@ class Calling(NamedTuple):
     """There: which of the `max_iterations` steps in which it may act this is, from 1."""
     fallback: int = 0
     """Which model of the agent's `fallback` is called, from 1; 0 for its own."""
+    tools: Mapping[str, str | None] | None = None
+    """The tools that it is offered, with their descriptions; None for all."""
 
 
 class Effects(Protocol):
@@ -107,6 +110,9 @@ class Effects(Protocol):
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         """Return the input guardrail's verdict on what the model is about to be sent (§13.4)."""
+
+    async def prepare_tools(self, conversation: Conversation, iteration: int) -> GuardrailResult:
+        """Return which tools the model is offered in this iteration: the `rewrite` has their descriptions, by name."""
 
     async def judge_output(self, message: Message) -> JudgedOutput:
         """Return the output guardrail's verdict on the model's reply, and whether a rewritten answer fits `outputs`."""

@@ -47,7 +47,8 @@ class AgentLoop(RunPart[Effects]):
         effects: How the loop reaches the model, the tools and everything else outside.
         conversation: What the model is sent; the loop changes it as the run proceeds.
         tools: The tools that the model may call, by name.
-        guarded: The points that have a guardrail: `input`, `output`, `tool`.
+        guarded: The points that have a guardrail: `input`, `output`, `tool`; and `tools`, where a function decides
+            which tools are offered.
         compacted: Whether there is a compactor.
         models: The agent's model and those of its `fallback`, as `PROVIDER/ID`.
         structured: Whether the agent declares `outputs`, so that an answer is read as JSON.
@@ -194,10 +195,19 @@ class AgentLoop(RunPart[Effects]):
 
     async def _call_model(self, *, with_tools: bool = True) -> ModelReply:
         """§9.10"""
-        reply = await self._calls.make(with_tools=with_tools)
+        offered = await self._prepare_tools() if with_tools and "tools" in self._guarded else None
+        self._tools.offered = offered
+        reply = await self._calls.make(with_tools=with_tools, offered=offered)
         self._window.suggest(reply)
         # The provider's own response is given as it is (§13.7).
         return reply.model_copy(update={"faults": []}) if self.options.raw else reply
+
+    async def _prepare_tools(self) -> dict[str, str | None]:
+        """Return the tools that the model is offered in this iteration, with their descriptions."""
+        verdict = checked_verdict("tools", await self.effects.prepare_tools(self.conversation, self.state.iteration))
+        if not verdict.allowed:
+            raise ExecuteError(f"No tools to offer: {verdict.reason}", reason="prepare_tools")
+        return dict(verdict.rewrite or {})
 
     async def _check_output(self, reply: ModelReply) -> ModelReply:
         """§13.4"""

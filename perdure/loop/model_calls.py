@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -48,11 +48,18 @@ class ModelCalls(RunPart[Effects]):
     """Cuts the conversation, for a model that has refused it if any; returns whether that may help."""
     _too_long: list[tuple[int, ModelError]] = field(default_factory=list, init=False)
     """Which models have found the conversation too long that is sent now."""
+    _offered: Mapping[str, str | None] | None = field(default=None, init=False)
+    """The tools that the model is offered now; None for all."""
 
-    async def make(self, *, with_tools: bool) -> ModelReply:
-        """Return the model's reply to the conversation. Raises what `call_with_retry` raises."""
+    async def make(self, *, with_tools: bool, offered: Mapping[str, str | None] | None = None) -> ModelReply:
+        """Return the model's reply to the conversation, for which it is offered these tools, or all.
+
+        Raises what `call_with_retry` raises.
+        """
+        self._offered = offered
         self._tell_of_sleep()
-        self.emit("llm_start", LlmStartData() if (turn := self.options.turn) is None else {"turn": turn})
+        data = LlmStartData() if (turn := self.options.turn) is None else LlmStartData(turn=turn)
+        self.emit("llm_start", data if offered is None else {**data, "tools": list(offered)})
         reply = await self._call_or_hold(with_tools)
         self.state.count(reply)
         self._count_uncounted(reply)
@@ -207,7 +214,7 @@ class ModelCalls(RunPart[Effects]):
             self.append([Message.user(SLEPT.format(duration_text(slept)))])
 
     def _next_call(self, with_tools: bool) -> Calling:
-        calling = Calling(self.state.iteration, with_tools, fallback=self.state.fallback)
+        calling = Calling(self.state.iteration, with_tools, fallback=self.state.fallback, tools=self._offered)
         if not self.state.prompted:
             return calling
         phase: Literal["act", "answer"] = "answer" if self._is_answer(with_tools) else "act"

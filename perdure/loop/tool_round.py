@@ -119,6 +119,8 @@ class ToolRound(RunPart[Effects]):
 
     tools: Mapping[str, ToolSpec]
     guarded: bool
+    offered: Collection[str] | None = None
+    """The tools that the model was offered for this reply; None for all."""
 
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.options.max_parallel_tools)
@@ -141,7 +143,7 @@ class ToolRound(RunPart[Effects]):
         Raises `ToolNotRegisteredError` for a call of an unknown tool, when `RunOptions.unknown_tools` is "raise".
         """
         for call in calls:
-            if call.name not in self.tools and not call.fault and self.options.unknown_tools == "raise":
+            if not self._is_offered(call.name) and not call.fault and self.options.unknown_tools == "raise":
                 raise ToolNotRegisteredError(f"Tool not registered: {_name_of(call)}")
         self._transfers = [call.id for call in calls if self._handoff(call.name)]
         if self._concurrent(calls):
@@ -193,7 +195,7 @@ class ToolRound(RunPart[Effects]):
         """Parse the arguments (§9.8), and find out whether the call may be executed."""
         if call.fault:
             return refusal(call.fault, "invalid_call")
-        if call.name not in self.tools:
+        if not self._is_offered(call.name):
             return refusal(f"Error: {self._unknown_tool(call)}", "unknown_tool")
         try:
             arguments, warning = parse_with_repair(call.arguments)
@@ -363,14 +365,17 @@ class ToolRound(RunPart[Effects]):
         self._allowances.settle(allowance, end)
         return end.result
 
+    def _is_offered(self, name: str) -> bool:
+        return name in self.tools and (self.offered is None or name in self.offered)
+
     def _unknown_tool(self, call: ToolCall) -> str:
         """Return what was called, and what can be; a model that is told of agents in its prompt calls them by their
         names.
         """
-        name = _name_of(call)
+        name, tools = _name_of(call), [tool for tool in self.tools if self._is_offered(tool)]
         if not self.state.prompted or not name.startswith(DELEGATE):
-            return f"Tool not registered: {name}. {_list_of('tools', self.tools)}"
-        agents = [tool.removeprefix(DELEGATE) for tool in self.tools if tool.startswith(DELEGATE)]
+            return f"Tool not registered: {name}. {_list_of('tools', tools)}"
+        agents = [tool.removeprefix(DELEGATE) for tool in tools if tool.startswith(DELEGATE)]
         return f"No such agent: {name.removeprefix(DELEGATE)}. {_list_of('agents', agents)}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -14,9 +14,10 @@ from ..text import valid_json
 
 _MESSAGES = TypeAdapter(list[Message])
 _ARGUMENTS = TypeAdapter(JsonObject)
+_DESCRIPTIONS = TypeAdapter(dict[str, str | None])
 
 
-def checked_verdict(point: GuardrailPoint, verdict: GuardrailResult) -> GuardrailResult:
+def checked_verdict(point: GuardrailPoint | Literal["tools"], verdict: GuardrailResult) -> GuardrailResult:
     """Verdict with its rewrite as a list of messages (input), a text (output) or a dict of arguments (tool).
 
     A rewrite of another type becomes a denial, like a guardrail that fails, and so does `ask` where it is about no tool
@@ -62,8 +63,9 @@ def rewritten_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-_READERS: dict[GuardrailPoint, tuple[str, Callable[[Any], Any]]] = {
+_READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "input": ("a list of messages", _MESSAGES.validate_python),
     "output": ("a text", rewritten_text),
     "tool": ("an object of arguments", _ARGUMENTS.validate_python),
+    "tools": ("descriptions by tool", _DESCRIPTIONS.validate_python),
 }

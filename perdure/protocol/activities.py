@@ -11,7 +11,7 @@ from ..agents import Agent, Model, RecordedModel
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
 from ..later import Completion
-from ..messages import Exchanged, JsonObject, Message, ToolResult, Usage, unless_empty
+from ..messages import Exchanged, JsonObject, Message, ToolResult, Usage, unless_empty, unless_none
 from ..tool_calls import ToolRequest
 from .brakes import PAUSED
 from .outcome import HeldUp
@@ -178,6 +178,8 @@ class ModelInput(ConversationInput, CallInput):
     mock: int = unless_empty(0)
     """Which of the run's recorded answers (`Inventory.mock_responses`) stands for the model's, from 1; 0 for none."""
     offer: Offer | None = unless_empty(None)
+    tools: dict[str, str | None] | None = unless_none()
+    """The tools that the model is offered, with their descriptions, where a function has decided that; None for all."""
     model: RecordedModel | None = unless_empty(None)
     """The model that this link calls in place of the agent's own, since somebody has let the run go on with it."""
 
@@ -204,8 +206,10 @@ class CompactInput(ConversationInput, CallInput):
 class JudgeInput(CallInput):
     """What a guardrail is asked about: a conversation (input), a message (output) or a request (tool, approval)."""
 
-    point: GuardrailPoint | Literal["approval"]
-    """`approval` is a tool's own function (`ToolSpec.approval_check`)."""
+    point: GuardrailPoint | Literal["approval", "tools"]
+    """`approval` is a tool's own function (`ToolSpec.approval_check`), `tools` that of `RunOptions.prepare_tools`."""
+    iteration: int = unless_empty(0)
+    """Of `tools`."""
     conversation: ConversationRef | None = None
     message: Message | None = None
     request: ToolRequest | None = None

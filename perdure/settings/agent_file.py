@@ -122,6 +122,7 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
         update[name] = least(getattr(options, name), own.get(name))
     for name in {"on_failure", "stale_after", "on_stale"} - own.keys():
         update.pop(name, None)
+    update["prepare_tools"] = own.get("prepare_tools")
     update["webhooks"] = distinct_webhooks(options.webhooks, own.get("webhooks", ()))
     for name in ("max_depth", "cancel_grace"):
         update[name] = least(getattr(options, name), own.get(name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 import logging
 import random
@@ -20,7 +19,7 @@ from ..conversation import Conversation
 from ..errors import ModelError, RunError
 from ..event_data import EventType, HoldReason, LoggedData
 from ..events import CONVERSATION_EVENTS, progress_data
-from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
+from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput, PrepareTools
 from ..loop.effects import Calling, Cancelled, Effects
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.state import LOOP_VERSION, LoopState
@@ -32,8 +31,7 @@ from ..tool_calls import Approval, Asked, ToolProgress, ToolRequest, ToolSpec, m
 from ..tool_results import CallPlace, SizeLimits, choose
 from ..tools.context import ToolContext, open_deps
 from ..tools.dispatch import ToolBox
-from ..tools.handlers import Toolset, collect_tools
-from ..tools.signature import is_async
+from ..tools.handlers import Toolset
 from ..tools.validation import call_problems
 from ..unknown_outcomes import Reconciled, UnknownCall
 from .direct_model import PROVIDER, ModelFunction, compaction, prompted_call, read_reply
@@ -135,6 +133,7 @@ class DirectEffects(Effects):
     """What the run gives its functions, as JSON."""
     guardrails: Guardrails | None = None
     compactor: Compactor | None = None
+    prepare: Mapping[str, PrepareTools] = field(default_factory=dict)
     approve_call: ApproveFunction | None = None
     answer_call: AnswerFunction | None = None
     on_event: EventCallback | None = None
@@ -151,7 +150,8 @@ class DirectEffects(Effects):
 
     def __post_init__(self) -> None:
         self._telling: asyncio.Future[None] | None = None
-        self._hooks = Hooks({"": self.guardrails or Guardrails()}, {"": self.compactor} if self.compactor else {})
+        guardrails, compactors = self.guardrails or Guardrails(), {"": self.compactor} if self.compactor else {}
+        self._hooks = Hooks({"": guardrails}, compactors, self.prepare)
 
     @property
     def version(self) -> int:
@@ -234,7 +234,7 @@ class DirectEffects(Effects):
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         self.unread.clear()
-        agent = self.agent.with_fallback(calling.fallback)
+        agent = self.agent.with_fallback(calling.fallback).with_only(calling.tools)
         if call := prompted_call(agent, calling, self.options):
             return call.read(await self._ask(call.agent, call.messages(conversation.messages)))
         agent = agent if calling.with_tools else agent.model_copy(update={"tools": None})
@@ -302,6 +302,12 @@ class DirectEffects(Effects):
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         return await self._judge("input", conversation.messages)
+
+    async def prepare_tools(self, conversation: Conversation, iteration: int) -> GuardrailResult:
+        deps, messages = open_deps(self.deps), deepcopy(conversation.messages)
+        context = ToolContext(deps=deps, iteration=iteration, conversation=messages)
+        asked = self._hooks.prepare_tools(self.options.prepare_tools or "", self.agent, context)
+        return await self._unless_cancelled(asked)
 
     async def judge_output(self, message: Message) -> JudgedOutput:
         context = ToolContext(deps=open_deps(self.deps))
@@ -381,20 +387,3 @@ class DirectEffects(Effects):
 
 
 Tools = Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset]
-
-
-def without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
-    """Return the tools as async functions, by name, which are called on the event loop.
-
-    Raises ConfigurationError when two tools have one name.
-    """
-    return {name: tool if is_async(tool) else _direct(tool) for name, tool in collect_tools(tools).items()}
-
-
-def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    @functools.wraps(tool)
-    async def call(*arguments: Any, **named: Any) -> Any:
-        value = tool(*arguments, **named)
-        return await value if inspect.isawaitable(value) else value
-
-    return call

@@ -1,8 +1,10 @@
-"""The model of a run in this process: a list of replies that are given in order, or a function."""
+"""The model of a run in this process, a list of replies or a function; its tools, where they have no threads."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -20,6 +22,8 @@ from ..providers.prices import Prices, PriceSource
 from ..providers.prompted.call import PromptedCall
 from ..providers.structured import read_answer
 from ..providers.tool_call_text import Call
+from ..tools.handlers import GivenTools, collect_tools
+from ..tools.signature import is_async
 from .script import ScriptedReply
 
 Reply = ScriptedReply | ModelReply
@@ -125,3 +129,20 @@ def compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[
     """Return the agent that summarises, and what it is told. Raises what `load` and `prepare` raise."""
     agent = compactor if isinstance(compactor, Agent) else load(compactor)
     return agent, prepare(agent, {"conversation": conversation_text(dropped)})
+
+
+def without_threads(tools: GivenTools) -> dict[str, Callable[..., Any]]:
+    """Return the tools as async functions, by name, which are called on the event loop.
+
+    Raises ConfigurationError when two tools have one name.
+    """
+    return {name: tool if is_async(tool) else _direct(tool) for name, tool in collect_tools(tools).items()}
+
+
+def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    @functools.wraps(tool)
+    async def call(*arguments: Any, **named: Any) -> Any:
+        value = tool(*arguments, **named)
+        return await value if inspect.isawaitable(value) else value
+
+    return call

@@ -37,7 +37,7 @@ from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..tools.dispatch import ToolBox
 from ..tools.files import agents_of_run, record_tools
-from ..tools.handlers import collect_tools
+from ..tools.handlers import collect_tools, toolset_of
 from ..tools.kind import Asking, Kinds, ToolKind
 from .direct_effects import (
     AnswerFunction,
@@ -46,9 +46,8 @@ from .direct_effects import (
     EventCallback,
     HandedOff,
     Tools,
-    without_threads,
 )
-from .direct_model import Model, model_function, with_prices
+from .direct_model import Model, model_function, with_prices, without_threads
 
 T = TypeVar("T", default=Any)
 
@@ -123,6 +122,7 @@ class InProcessRun(Generic[T]):
             options=options_for(loaded, options, os.environ),
             guardrails=with_validator(guardrails, given),
             compactor=compactor,
+            prepare=toolset_of([given]).prepare_tools,
             approve_call=approve,
             answer_call=answer,
             on_event=on_event,
@@ -211,7 +211,8 @@ class InProcessRun(Generic[T]):
             self.conversation,
             effects.options,
             tools=effects.specs,
-            guarded=frozenset(point for point in POINTS if (effects.guardrails or Guardrails()).callbacks(point)),
+            guarded=frozenset(point for point in POINTS if (effects.guardrails or Guardrails()).callbacks(point))
+            | ({"tools"} if effects.options.prepare_tools else set()),
             compacted=effects.compactor is not None,
             structured=bool(effects.agent.outputs),
             models=[model.name for model in effects.agent.models],

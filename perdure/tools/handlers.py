@@ -32,12 +32,19 @@ class Toolset:
         """By the names that the model is offered."""
         self.declarations: list[dict[str, Any]] = []
         """Those of other tools. What they offer is only known when a run begins."""
+        self.prepare_tools: dict[str, ToolFunction] = {}
+        """The functions of agents that decide which tools are offered, by name."""
         for item in tools:
             if isinstance(item, Mapping):
                 self.declarations.append(dict(item))
                 continue
             if isinstance(item, Toolset):
                 self.declarations += item.declarations
+                self.prepare_tools |= item.prepare_tools
+            if isinstance(item, Agent):
+                origin = loaded_from(item)
+                for each in (origin, *origin.handoffs.values()):
+                    self.prepare_tools |= each.prepare_tools
             for name, function in _functions_of(item):
                 add_tool(self.functions, name, function)
 

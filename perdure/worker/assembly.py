@@ -15,8 +15,9 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from ..activities.credentials import CredentialSource
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
+from ..agents import Agent
 from ..errors import ConfigurationError
-from ..guardrails import Compactor, Guardrails
+from ..guardrails import Compactor, Guardrails, PrepareTools
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
 from ..tools.handlers import Toolset, collect_tools
@@ -33,9 +34,10 @@ def create_worker(
     client: Client,
     *,
     task_queue: str = "perdure",
-    tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset] = (),
+    tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset | Agent] = (),
     guardrails: Mapping[str, Guardrails] | None = None,
     compactors: Mapping[str, Compactor] | None = None,
+    prepare_tools: Mapping[str, PrepareTools] | None = None,
     tool_kinds: Mapping[str, ToolKind] | None = None,
     resources: Mapping[type, Callable[..., Any]] | None = None,
     prompt_root: str | PathLike[str] | None = None,
@@ -76,6 +78,7 @@ def create_worker(
         tools=tools,
         guardrails=guardrails,
         compactors=compactors,
+        prepare_tools=prepare_tools,
         tool_kinds=tool_kinds,
         resources=resources,
         prompt_root=prompt_root,

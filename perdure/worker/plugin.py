@@ -24,9 +24,10 @@ from ..activities.inventory import checked_rates, permit
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import ToolActivities
+from ..agents import Agent
 from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
-from ..guardrails import Compactor, Guardrails, validators_of
+from ..guardrails import Compactor, Guardrails, PrepareTools, validators_of
 from ..options import CLOUD_CADENCE, OWN_CADENCE
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
@@ -36,7 +37,7 @@ from ..providers.clients import close_clients
 from ..providers.prices import Prices, PriceSource
 from ..settings.agent_file import is_cloud
 from ..tools.dispatch import ToolBox
-from ..tools.handlers import Toolset
+from ..tools.handlers import Toolset, toolset_of
 from ..tools.kind import ToolKind
 from ..tools.signature import is_async
 from ..tools.threads import watchdog
@@ -143,6 +144,7 @@ class PerdurePlugin(SimplePlugin):
         tools: Functions by tool name, or functions made with `@tool`, and toolsets: of these, the functions.
         guardrails: Guardrails by the name that `RunOptions.guardrails` has.
         compactors: Compactors by the name that `RunOptions.compactor` has.
+        prepare_tools: Functions that decide which tools are offered, by the name that `RunOptions.prepare_tools` has.
         tool_kinds: Kinds of tools by the `kind` that a file declares, in place of perdure's own of that name.
         resources: What tools share, such as `{Database: connect}`, by the type that a parameter is annotated with; the
             function returns the object, or yields it and then closes it. Opened when a tool needs it for the first
@@ -175,9 +177,10 @@ class PerdurePlugin(SimplePlugin):
     def __init__(
         self,
         *,
-        tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset] = (),
+        tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset | Agent] = (),
         guardrails: Mapping[str, Guardrails] | None = None,
         compactors: Mapping[str, Compactor] | None = None,
+        prepare_tools: Mapping[str, PrepareTools] | None = None,
         tool_kinds: Mapping[str, ToolKind] | None = None,
         resources: Mapping[type, Callable[..., Any]] | None = None,
         prompt_root: str | PathLike[str] | None = None,
@@ -198,6 +201,7 @@ class PerdurePlugin(SimplePlugin):
         require_tools(tools)
         require_each("guardrails", guardrails, "guardrails")
         require_each("compactors", compactors, "compactor")
+        require_each("prepare_tools", prepare_tools, "on_event")
         require(tool_kinds=tool_kinds, resources=resources)
         self.rates = checked_rates(model_rate)
         self._by_tenant = metrics_by_tenant
@@ -219,6 +223,7 @@ class PerdurePlugin(SimplePlugin):
             Hooks(
                 {**validators_of(tools), **(guardrails or {})},
                 compactors or {},
+                {**toolset_of(tools).prepare_tools, **(prepare_tools or {})},
                 in_threads=True,
                 loop=self.user_loop,
             ),

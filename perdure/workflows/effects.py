@@ -278,14 +278,17 @@ class TemporalEffects:
         self._state.note_sleep_of_called(end.slept_seconds)
         return end
 
-    async def judge_input(self, conversation: Conversation) -> GuardrailResult:
-        async def start(offer: Offer) -> GuardrailResult:
-            # The input of a local activity leaves no trace in the history: it records nothing.
-            is_recorded = offer is not None or self._state.inventory.hooks["input"] == "async"
-            if is_recorded:
+    async def prepare_tools(self, conversation: Conversation, iteration: int) -> GuardrailResult:
+        return await self.judge_input(conversation, "tools", iteration)
+
+    async def judge_input(self, conversation: Conversation, point: Any = "input", iteration: int = 0) -> JudgedOutput:
+        async def start(offer: Offer) -> JudgedOutput:
+            # A local activity's input is not in the history.
+            if is_recorded := offer is not None or self._state.inventory.hooks[point] == "async":
                 await record_ahead(conversation)
             reference = conversation.ref(record=is_recorded)
-            return await self._judge(activities.JudgeInput(point="input", conversation=reference, offer=offer))
+            asked = activities.JudgeInput(point=point, conversation=reference, iteration=iteration, offer=offer)
+            return await self._judge(asked)
 
         return await self._offers.run(start)
 
@@ -369,11 +372,8 @@ class TemporalEffects:
             why = about_call("asks others if nobody has decided", request.name, request.arguments)
             emit = partial(state.emit, call_id=request.call_id)
             await wait_for_deciders(opened, emit, is_over, min(ends, default=None), why)
-        await wait_until(
-            is_over,
-            max(0.0, min(ends) - now()) if ends else None,
-            about_call("denied if nobody has decided", request.name, request.arguments),
-        )
+        why = about_call("denied if nobody has decided", request.name, request.arguments)
+        await wait_until(is_over, max(0.0, min(ends) - now()) if ends else None, why)
         approvals.close(opened)
         state.ready_at = None
         person_waited_for(opened.pending, opened.approval, cancelled=state.cancelled)

@@ -72,6 +72,24 @@ def _validator(names: dict[str, Any], model: ScriptedModel) -> None:
     assert "- pay at most 5 euros\n" in model.requests[1].messages[-1].text
 
 
+@section("Toolsets", [asks("crm_find", name="Ada"), says("In Oslo.")])
+def _toolsets(names: dict[str, Any], model: ScriptedModel) -> None:
+    assert names["answer"] == "In Oslo."
+    assert offered(model) == [["crm_find"], ["crm_find"]]
+    assert model.requests[1].messages[-1].text == "Ada lives in Oslo"
+
+
+@section("Tools per step", [asks("search", text="bees"), asks("close_ticket", answer="Page 7"), says("Page 7.")])
+def _tools_per_step(names: dict[str, Any], model: ScriptedModel) -> None:
+    assert names["answer"] == "Page 7."
+    assert offered(model) == [["search"], ["search", "close_ticket"], ["search", "close_ticket"]]
+    assert model.requests[2].messages[-1].text == "closed: Page 7"
+
+
+def offered(model: ScriptedModel) -> list[list[str]]:
+    return [[tool["function"]["name"] for tool in request.body["tools"]] for request in model.requests]
+
+
 @pytest.mark.parametrize("heading", SECTIONS)
 async def test_each_section_runs(
     heading: str, scripted: Callable[[Script], ScriptedModel], address: str, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ from temporalio.client import Client
 
 from perdure.client import connect, get_run
 from perdure.guardrails import Guardrails
+from perdure.providers.base import FunctionDefinition
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
 from perdure.worker import create_worker
@@ -89,8 +90,14 @@ async def serve(job: WorkerJob) -> None:
         tools = vector_tools(job, case, client)
         if case.guardrails:
             guardrails["vector"] = case.guardrails
-    worker = create_worker(client, task_queue=job.task_queue, tools=tools, guardrails=guardrails, **job.options)
+    hooks: dict[str, Any] = {"guardrails": guardrails, "prepare_tools": {"in_turn": in_turn}}
+    worker = create_worker(client, task_queue=job.task_queue, tools=tools, **hooks, **job.options)
     await worker.run()
+
+
+def in_turn(tools: list[FunctionDefinition], context: ToolContext) -> list[FunctionDefinition]:
+    """In each iteration one tool of the agent, in their order; none once all were offered."""
+    return tools[context.iteration - 1 : context.iteration]
 
 
 def diary_tools(job: WorkerJob) -> dict[str, Callable[..., Any]]:
