@@ -217,8 +217,8 @@ async def invoke_agent_async(
     options = RunOptions(
         raw=raw,
         stream=stream,
-        guardrails=OWN_HOOKS if guardrails else None,
         compactor=OWN_HOOKS if compactor else None,
+        **({"guardrails": OWN_HOOKS} if guardrails else {}),
         **{"missing_tool_grace": 0.0, **said, **more},  # The only worker is the call's own.
     )
     if tool_kinds:
