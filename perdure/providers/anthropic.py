@@ -44,9 +44,6 @@ _MOST_TOKENS: tuple[tuple[str, int], ...] = (
 )
 """Family of models → the most tokens of one answer (https://docs.claude.com/en/docs/about-claude/models), in order."""
 
-Block = JsonObject
-Turn = JsonObject
-
 _THINKING = ("thinking", "redacted_thinking")
 _USAGE = {
     "input_tokens": "input_tokens",
@@ -143,13 +140,13 @@ class AnthropicMessages(WireFormat):
         return MessagesStream(self.key)
 
 
-def _turn(message: Message) -> list[Turn]:
+def _turn(message: Message) -> list[JsonObject]:
     """Return the turn of one message; none for a message without content, because the API refuses blank text."""
     blocks = [] if message.role in INSTRUCTION_ROLES else _blocks(message)
     return [{"role": "assistant" if message.role == "assistant" else "user", "content": blocks}] if blocks else []
 
 
-def _join(turns: list[Turn], more: list[Turn]) -> None:
+def _join(turns: list[JsonObject], more: list[JsonObject]) -> None:
     """Keeps user and assistant turns alternating, and the tool results of a user turn before anything else."""
     if not (turns and more and turns[-1]["role"] == more[0]["role"]):
         turns += more
@@ -159,10 +156,10 @@ def _join(turns: list[Turn], more: list[Turn]) -> None:
     turns[-1] = {"role": turns[-1]["role"], "content": [*content[:end], *blocks, *content[end:]]}
 
 
-_turns = Memo[Message, Turn](_turn, _join)
+_turns = Memo[Message, JsonObject](_turn, _join)
 
 
-def _lacks_thoughts(turns: Sequence[Turn]) -> bool:
+def _lacks_thoughts(turns: Sequence[JsonObject]) -> bool:
     """Return whether the tools of the last turn are asked for without the thoughts that the API wants before them."""
     for turn in reversed(turns):
         blocks = turn["content"]
@@ -173,14 +170,14 @@ def _lacks_thoughts(turns: Sequence[Turn]) -> bool:
     return False
 
 
-def _end_of_results(content: Sequence[Block]) -> int:
+def _end_of_results(content: Sequence[JsonObject]) -> int:
     end = len(content)
     while end and content[end - 1]["type"] != "tool_result":
         end -= 1
     return end
 
 
-def _blocks(message: Message) -> list[Block]:
+def _blocks(message: Message) -> list[JsonObject]:
     if message.role == "tool":
         return [_tool_result(message)]
     if message.role != "assistant":
@@ -196,18 +193,18 @@ def _sendable(message: Message) -> list[Part]:
     return sendable_parts(message, AnthropicMessages.media, AnthropicMessages.title)
 
 
-def _content(parts: Sequence[Part]) -> list[Block]:
+def _content(parts: Sequence[Part]) -> list[JsonObject]:
     said = (part for part in parts if not (isinstance(part, TextPart) and _is_blank(part.value)))
     return [_part(part) | _own_mark(part) for part in said]
 
 
-def _own_mark(part: Part) -> Block:
+def _own_mark(part: Part) -> JsonObject:
     """Return the mark for the prompt cache that the part was given with."""
     own = (part.model_extra or {}).get("cache_control")
     return {"cache_control": own} if own else {}
 
 
-def _part(part: Part) -> Block:
+def _part(part: Part) -> JsonObject:
     match part:
         case TextPart():
             return {"type": "text", "text": part.value}
@@ -230,11 +227,11 @@ def _source(part: ImagePart | FilePart, media_type: str) -> dict[str, str]:
     return {"type": "base64", "media_type": content.media_type or media_type, "data": content.data}
 
 
-def _tool_result(message: Message) -> Block:
+def _tool_result(message: Message) -> JsonObject:
     """All texts are one string (§9.5); a result other than a success is marked as an error."""
     parts = _sendable(message)
     text = only_text(parts)
-    block: Block = {
+    block: JsonObject = {
         "type": "tool_result",
         "tool_use_id": message.metadata.get("tool_call_id") or "",
         "content": _content(parts) if text is None else text,
@@ -244,7 +241,7 @@ def _tool_result(message: Message) -> Block:
     return block
 
 
-def _original_blocks(message: Message, original: Sequence[Block]) -> list[Block]:
+def _original_blocks(message: Message, original: Sequence[JsonObject]) -> list[JsonObject]:
     """The original blocks, unless the text or the calls have changed; then the thinking, and what is said now.
 
     Blank text is left out: the API may send it, but refuses it in a request.
@@ -259,12 +256,12 @@ def _original_blocks(message: Message, original: Sequence[Block]) -> list[Block]
     return [block | _name_and_id(next(asked)) if block["type"] == "tool_use" else block for block in kept]
 
 
-def _name_and_id(call: Call) -> Block:
+def _name_and_id(call: Call) -> JsonObject:
     return {"id": call.id, "name": call.name}
 
 
-def _rebuilt(text: str, calls: Sequence[Call]) -> list[Block]:
-    spoken: list[Block] = [] if _is_blank(text) else [{"type": "text", "text": text}]
+def _rebuilt(text: str, calls: Sequence[Call]) -> list[JsonObject]:
+    spoken: list[JsonObject] = [] if _is_blank(text) else [{"type": "text", "text": text}]
     return spoken + [
         {"type": "tool_use", **_name_and_id(call), "input": arguments_object(call.arguments)} for call in calls
     ]

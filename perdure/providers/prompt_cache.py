@@ -14,8 +14,6 @@ from ..agents import PromptCache
 from ..json_types import JsonObject
 from .base import CallSeries
 
-Json = JsonObject
-
 _MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Blocks of Anthropic's that may be marked; thinking may not."""
 _REFUSALS = re.compile(
@@ -34,7 +32,7 @@ def refuses_marks(status: int | None, text: str) -> bool:
     return status in _REFUSING and _REFUSALS.search(text) is not None
 
 
-def with_cache_control(request: Json, chosen: PromptCache | None, series: CallSeries) -> Json:
+def with_cache_control(request: JsonObject, chosen: PromptCache | None, series: CallSeries) -> JsonObject:
     """Return the request with at most four marks of Anthropic's: after tools, after system, where the last request
     ended, and at the end.
 
@@ -60,7 +58,7 @@ def with_cache_control(request: Json, chosen: PromptCache | None, series: CallSe
     return marked
 
 
-def _ends(turns: Sequence[Json]) -> Iterable[int]:
+def _ends(turns: Sequence[JsonObject]) -> Iterable[int]:
     """Return which turns were the last ones: of the request before this one, and of this one."""
     if not turns:
         return ()
@@ -68,7 +66,7 @@ def _ends(turns: Sequence[Json]) -> Iterable[int]:
     return sorted({max(0, answer - 1), len(turns) - 1})
 
 
-def _with_last(blocks: Any, is_markable: Any, mark: Json) -> Any:
+def _with_last(blocks: Any, is_markable: Any, mark: JsonObject) -> Any:
     """Return the blocks, the last one that may be marked with the mark."""
     index = next((index for index in reversed(range(len(blocks))) if is_markable(blocks[index])), None)
     return blocks if index is None else [*blocks[:index], {**blocks[index], **mark}, *blocks[index + 1 :]]
@@ -86,7 +84,7 @@ def _is_said(text: Any) -> bool:
     return bool(text and not (isinstance(text, str) and text.isspace()))
 
 
-def _is_marked(request: Json) -> bool:
+def _is_marked(request: JsonObject) -> bool:
     system = request.get("system")
     groups = [request.get("tools") or (), system if isinstance(system, list) else ()]
     if "cache_control" in request or any(_has(block, "cache_control") for group in groups for block in group):
@@ -103,8 +101,8 @@ def _has(block: Any, name: str) -> bool:
 
 
 def with_cache_key(
-    request: Json, chosen: PromptCache | None, series: CallSeries, *, is_own: bool, messages: str
-) -> Json:
+    request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool, messages: str
+) -> JsonObject:
     """Return the request as OpenAI's cache needs it: with the key of its series, and a mark after tools and system.
 
     `messages` is the key of its conversation. Servers of others are sent neither, unless the agent's file asks for it.
@@ -123,7 +121,7 @@ def with_cache_key(
     return changed
 
 
-def _mark_instructions(request: Json, messages: str) -> None:
+def _mark_instructions(request: JsonObject, messages: str) -> None:
     mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
     items = request[messages] = [*request[messages]]
     instructions = request.get("instructions")
@@ -138,11 +136,11 @@ def _mark_instructions(request: Json, messages: str) -> None:
         items[end - 1] = items[end - 1] | {"content": [*parts[:-1], {**parts[-1], **mark}]}
 
 
-def _instructs(item: Json) -> bool:
+def _instructs(item: JsonObject) -> bool:
     return item.get("role") in ("system", "developer")
 
 
-def _has_breakpoints(request: Json, messages: str) -> bool:
+def _has_breakpoints(request: JsonObject, messages: str) -> bool:
     if "prompt_cache_options" in request:
         return True
     for item in request[messages]:

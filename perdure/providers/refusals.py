@@ -11,8 +11,6 @@ from ..json_types import JsonObject
 from .base import rename_keys
 from .prompt_cache import refuses_marks
 
-Json = JsonObject
-
 MARKS = "prompt cache"
 """Stands for what was added for the prompt cache."""
 _REFUSING = frozenset({400, 404, 422})
@@ -46,7 +44,7 @@ _ROOM = re.compile(r"exceed context limit: (\d+) \+ \d+ > (\d+)")
 _LEAST_ROOM = 1024
 
 
-def refused_part(error: ModelError, sent: Json, *, is_marked: bool, limits_itself: bool) -> str | None:
+def refused_part(error: ModelError, sent: JsonObject, *, is_marked: bool, limits_itself: bool) -> str | None:
     """Return what an error says that the server refuses of a request, and that can be left out; None for nothing.
 
     `limits_itself` is whether the length of the answer is perdure's own choice.
@@ -68,7 +66,7 @@ def refused_part(error: ModelError, sent: Json, *, is_marked: bool, limits_itsel
     return MARKS if is_marked and refuses_marks(error.status, text) else None
 
 
-def without(request: Json, refused: Iterable[str]) -> Json:
+def without(request: JsonObject, refused: Iterable[str]) -> JsonObject:
     """Return the request without what was refused; the same object where that is nothing."""
     for part in refused:
         word, _, value = part.partition(":")
@@ -90,7 +88,7 @@ def tool_name(tool: Any) -> str:
     return str(named.get("name", ""))
 
 
-def _tool_named(text: str, sent: Json) -> str | None:
+def _tool_named(text: str, sent: JsonObject) -> str | None:
     """Return the tool whose schema or name is refused; None where there is no other one that could work."""
     tools = sent.get("tools") or []
     match = _TOOL.search(text) if _ABOUT_TOOLS.search(text) and len(tools) > 1 else None
@@ -109,11 +107,11 @@ def _lower_limit(text: str) -> str | None:
     return f"limit:{match[1]}" if match else None
 
 
-def _has_private(sent: Json, key: str) -> bool:
+def _has_private(sent: JsonObject, key: str) -> bool:
     return any(_without_field(message, key) is not message for message in sent.get("messages") or ())
 
 
-def _without_field(message: Json, key: str) -> Json:
+def _without_field(message: JsonObject, key: str) -> JsonObject:
     calls = message.get("tool_calls")
     if key not in message and not any(key in call for call in calls or ()):
         return message
