@@ -1,4 +1,4 @@
-"""Writes the tables of servers in docs/providers.md from the dialects and the fakes: `make docs`. A test compares."""
+"""Writes the tables in docs/providers.md from the dialects, the errors and the fakes: `make docs`. A test compares."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from perdure.providers import error_words
 from perdure.providers.dialects import WireDialect, table
 
 FILE = Path(__file__).resolve().with_name("providers.md")
 REPORTS = "tests/providers/servers"
 HEAD = "| server | recognised by | ids of calls | sent back to it | filled in | other rules |"
 END = "\n\nWhat is reported of each"
+ERRORS_HEAD = "| kind | codes | statuses | codes without a status |"
+ERRORS_END = "\n\n### A conversation that is too long"
 KNOWN_HEAD = "| server | what is reported, where and when |"
 KNOWN_END = "\n\n## How a reply ends"
 
@@ -22,6 +25,7 @@ def page() -> str:
     written = FILE.read_text(encoding="utf-8")
     rules = [_row(dialect) for dialect in (*table().values(), WireDialect(name="any"))]
     written = _with_rows(written, HEAD, END, rules)
+    written = _with_rows(written, ERRORS_HEAD, ERRORS_END, list(_errors()))
     reports = sorted((FILE.parents[1] / REPORTS).glob("*.py"))
     known = [_known(path) for path in reports if path.stem not in ("__init__", "strict", "wires")]
     return _with_rows(written, KNOWN_HEAD, KNOWN_END, known)
@@ -31,6 +35,13 @@ def _with_rows(page: str, head: str, end: str, rows: list[str]) -> str:
     before, _, rest = page.partition(head)
     rule = "|" + " --- |" * (head.count("|") - 1)
     return "\n".join([before + head, rule, *rows]) + end + rest.partition(end)[2]
+
+
+def _errors() -> Iterable[str]:
+    for kind, row in error_words.table()["kinds"].items():
+        cells = [_code(map(str, row.get(key, ()))) for key in ("codes", "statuses", "codes_alone")]
+        if any(cells):
+            yield f"| `{kind}` | {' | '.join(cells)} |"
 
 
 def _known(report: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..json_types import JsonObject, JsonView
 from .base import BLOCK_SIZE, Delta, StreamAssembler, weight
-from .ends import NO_END, WORDS
+from .ends import NO_END, ends
 from .errors import error_from_http
 
 LAST_IS_WHOLE = "last_block_is_whole"
@@ -55,7 +55,7 @@ class MessagesStream(StreamAssembler):
         content = [self._blocks[index].whole() for index in indexes]
         word = self._message.get("stop_reason") or NO_END
         is_closed = indexes[-1:] == [self._stopped] and isinstance(content[-1].get("input"), dict)
-        is_whole = {LAST_IS_WHOLE: True} if is_closed and word in WORDS["cut_short"] else {}
+        is_whole = {LAST_IS_WHOLE: True} if is_closed and ends().get(word) == "cut_short" else {}
         return {**self._message, "content": content, "stop_reason": word, **is_whole}
 
 

@@ -1,20 +1,17 @@
-"""How a reply ended: one verdict for each, whatever the API and whether it was streamed.
-
-The words: https://platform.openai.com/docs/api-reference/chat/object (`finish_reason`),
-https://platform.openai.com/docs/api-reference/responses/object (`status`, `incomplete_details`) and
-https://docs.anthropic.com/en/api/handling-stop-reasons.
-"""
+"""How a reply ended: one verdict for each, whatever the API and whether it was streamed (words: `errors.toml`)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from ..arguments import parse_with_repair
 from ..errors import ModelError, ModelErrorKind, ToolArgumentError
 from ..messages import FILTERED, ProviderCall, ToolCall, Usage, end_word
 from ..text import bounded_text, count_of, says_something
+from .error_words import table
 from .errors import error_from_http
 from .tool_call_text import Call
 
@@ -23,24 +20,8 @@ Failure = Literal["refused", "empty", "broken", "overflow"]
 Ended = ReplyEnd | Failure
 """A call whose reply is none of the first three has failed."""
 
-WORDS: Mapping[Ended, Collection[str]] = {
-    "cut_short": {
-        *("length", "max_tokens", "max_output_tokens", "model_length", "incomplete"),
-        "model_context_window_exceeded",
-    },
-    "paused": {"pause_turn"},
-    "refused": {"refusal", *FILTERED},
-    "broken": {
-        *("error", "failed", "cancelled", "canceled", "abort", "aborted", "queued", "in_progress", "network_error"),
-        *("malformed_function_call", "unexpected_tool_call", "malformed_response", "malformed_model_output"),
-        *("malformed_tool_use", "missing_thought_signature", "too_many_tool_calls", "other"),
-        *("insufficient_system_resource", "finish_reason_unspecified"),
-    },
-}
-"""The words with which servers end a reply that is not whole, in small letters. All others end a whole one."""
 NO_END = "incomplete"
 """The word for a stream that does not say how it ended, as one that a proxy has lost and closed."""
-_ENDED = {word: ended for ended, words in WORDS.items() for word in words}
 NAMELESS = "Error: The call names no tool. Call the tool again, by its name"
 _FULL = "model_context_window_exceeded"
 _FAILURES: Mapping[Failure, tuple[ModelErrorKind, str]] = {
@@ -79,10 +60,17 @@ class Answer:
         return [ToolCall(**call._asdict(), fault=None if call.name else NAMELESS) for call in self.calls]
 
 
+@cache
+def ends() -> Mapping[str, Ended]:
+    """Return how a reply ended, by the words that end one which is not whole."""
+    known: Mapping[Ended, Sequence[str]] = table()["ends"]
+    return {word: ended for ended, words in known.items() for word in words} | dict.fromkeys(FILTERED, "refused")
+
+
 def verdict(answer: Answer) -> Ended:
     """Return how the reply ended. Never raises."""
     word = end_word(answer.finish_reason)
-    ended = _ENDED.get(word, answer.by_default)
+    ended = ends().get(word, answer.by_default)
     if answer.error:
         return "broken"
     if answer.refusal:

@@ -1,7 +1,4 @@
-"""What servers mean by the codes and the words of their errors: the kind of a failure, the figures of an overflow.
-
-The codes, the statuses and the words are in `errors.toml`.
-"""
+"""The kind of a failure and the figures of an overflow, by the codes and the words of a server: `errors.toml`."""
 
 from __future__ import annotations
 
@@ -10,44 +7,32 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from ..errors import ModelErrorKind
-from ..json_types import JsonObject
 
-_TOOLS = r"(?:tools?|tool[ _-]?(?:use|calls?|calling|choice)|functions?|function[ _-]?calls?|function[ _-]?calling)"
-_N = r"(?<!\d)(\d{1,3}(?:,\d{3}){1,2}|\d{1,9})(?!\d)"
-_LIMITS = (
-    re.compile(rf"(?:<=|>|\[1,) ?{_N}"),
-    re.compile(
-        rf"(?:(?:maximum|max\.?|available) [a-z' ]{{0,40}}|(?:context (?:length|size|window)|limit|exceed|less than)"
-        rf"[a-z ]{{0,20}})[ :(=]{{0,3}}{_N}",
-        re.IGNORECASE,
-    ),
-    re.compile(rf"{_N} (?:tokens )?max", re.IGNORECASE),
-)
-_SUM = re.compile(rf"{_N} \+ {_N}")
-_FIGURE = re.compile(rf"(?<![\w.,-]){_N}(?![\w-])")
-_PLAUSIBLE = range(100, 10**8)
-_ABOUT_THE_REQUEST = frozenset({None, 200, 400, 403, 404, 413, 422, 451})
-"""Statuses with which the words of an error may say that the request is too long, or refused."""
 _IS_STATUS = re.compile(r"[45]\d\d")
-_NEVER_ABOUT_TOOLS = frozenset({401, 402, 403, 408, 413, 429})
+_PLAUSIBLE = range(100, 10**8)
 
 
 @cache
-def _table() -> JsonObject:
-    return tomllib.loads((files(__package__) / "errors.toml").read_text("utf-8"))
+def table() -> Mapping[str, Mapping[str, Any]]:
+    """Return what is known of the words of servers."""
+    return tomllib.loads(files(__package__).joinpath("errors.toml").read_text(encoding="utf-8"))
 
 
 @cache
-def _words(name: str) -> re.Pattern[str]:
-    return re.compile("|".join(_table()["words"][name]).replace("<tools>", _TOOLS), re.IGNORECASE)
+def pattern(*texts: str) -> re.Pattern[str]:
+    """Return the pattern of any of the texts, in any case of letters."""
+    text = "|".join(texts)
+    for name, part in table()["parts"].items():
+        text = text.replace(name, part)
+    return re.compile(text, re.IGNORECASE)
 
 
-def _kind_of_code(codes: Sequence[str], table: str) -> ModelErrorKind | None:
-    """Return the kind of the first code that the table has."""
-    kinds: Mapping[ModelErrorKind, Sequence[str]] = _table()[table]
-    return next((kind for code in codes for kind, listed in kinds.items() if code in listed), None)
+@cache
+def _kinds_by(key: str) -> Mapping[Any, ModelErrorKind]:
+    return {each: kind for kind, row in table()["kinds"].items() for each in row.get(key, ())}
 
 
 def error_kind(status: int | None, codes: Sequence[str], text: str, *, has_wait: bool = False) -> ModelErrorKind:
@@ -57,39 +42,23 @@ def error_kind(status: int | None, codes: Sequence[str], text: str, *, has_wait:
     whose code is unknown is the server's, because the request was accepted.
     """
     if status is None or status < 400:
-        status = next((int(code) for code in codes if _IS_STATUS.fullmatch(code)), None)
-    if decisive := _kind_of_code(codes, "decisive_codes"):
-        return decisive
-    if by_words := _kind_by_words(status, text, has_wait):
-        return by_words
-    if status is None:
-        return _kind_of_code(codes, "codes") or "server"
-    by_status: ModelErrorKind = _table()["statuses"].get(str(status), "server" if status >= 500 else "bad_request")
-    return by_status
+        status = next((int(code) for code in codes if _IS_STATUS.fullmatch(code)), 0)
+    found = next(filter(None, map(_kinds_by("codes").get, codes)), None) or _kind_by_words(status, text, has_wait)
+    if found or status:
+        return found or _kinds_by("statuses").get(status, "server" if status >= 500 else "bad_request")
+    return next(filter(None, map(_kinds_by("codes_alone").get, codes)), "server")
 
 
-def _kind_by_words(status: int | None, text: str, has_wait: bool) -> ModelErrorKind | None:
-    if status in (None, 400, 402, 403, 429) and _words("out_of_quota").search(text):
-        return "quota_exhausted"
-    if _words("overflow").search(text) and (status in _ABOUT_THE_REQUEST or overflow_figures(text)[1]):
-        return "context_length"
-    if status in _ABOUT_THE_REQUEST and _words("refused").search(text):
-        return "refusal"
-    if status == 400 and (_words("wrong_key").search(text) or _words("unknown_model").search(text)):
-        return "authentication" if _words("wrong_key").search(text) else "not_found"
-    if status == 429 and not has_wait and _words("maybe_out_of_quota").search(text):
-        return "quota_exhausted"
-    if status not in _NEVER_ABOUT_TOOLS and refuses_tools(text):
-        return "no_tools"
+def _kind_by_words(status: int, text: str, has_wait: bool) -> ModelErrorKind | None:
+    keys = ["words"] if has_wait or status != 429 else ["words", "words_without_wait"]
+    for kind, row in table()["kinds"].items():
+        is_read = status in row["read_with"] if "read_with" in row else status not in row.get("unread_with", ())
+        is_read = is_read or (kind == "context_length" and overflow_figures(text)[1])
+        words = [each for key in keys for each in row.get(key, ())]
+        if words and is_read and pattern(*words).search(text):
+            found: ModelErrorKind = kind
+            return found
     return None
-
-
-def refuses_tools(text: str) -> bool:
-    """Return whether an error's text says that the model, or its server, takes no tools. Never raises.
-
-    A wrong tool, or a wrong conversation, is refused in other words.
-    """
-    return _words("no_tools").search(text) is not None
 
 
 def overflow_figures(text: str) -> tuple[int | None, int | None]:
@@ -97,11 +66,13 @@ def overflow_figures(text: str) -> tuple[int | None, int | None]:
 
     The second is larger than the first, or None. Never raises.
     """
-    limit = next((_figure(found[1]) for each in _LIMITS if (found := each.search(text))), 0)
+    limits = map(pattern, table()["kinds"]["context_length"]["limits"])
+    limit = next((_figure(found[1]) for each in limits if (found := each.search(text))), 0)
     if not limit:
         return None, None
-    added = [sum(map(_figure, each)) for each in _SUM.findall(text)]
-    larger = [each for each in [*map(_figure, _FIGURE.findall(text)), *added] if each > limit]
+    added = [sum(map(_figure, each)) for each in pattern(r"NUMBER \+ NUMBER").findall(text)]
+    figures = pattern(r"(?<![\w.,-])NUMBER(?![\w-])").findall(text)
+    larger = [each for each in [*map(_figure, figures), *added] if each > limit]
     return limit, max(larger, default=None)
 
 

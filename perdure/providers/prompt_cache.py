@@ -16,20 +16,9 @@ from .base import CallSeries
 
 _MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Blocks of Anthropic's that may be marked; thinking may not."""
-_REFUSALS = re.compile(
-    r"cache_control|prompt_cache|extra (?:inputs|fields)|(?:unknown|unrecogni[sz]ed|unsupported|unexpected|additional) "
-    r"(?:request )?(?:param|argument|field|key|name|propert|input)|valid string",
-    re.IGNORECASE,
-)
-_REFUSING = frozenset({400, 404, 422})
 _GENERATION = re.compile(r"(?:^|[/:])gpt-(?!35)(\d{1,2})(?:\.(\d+))?")
 _WITH_MARKS = (5, 6)
 """The generation of OpenAI's models from which on writes cost, and prefixes are matched only where a mark stands."""
-
-
-def refuses_marks(status: int | None, text: str) -> bool:
-    """Return whether an error may be about what was added for a cache: a server may know less than it imitates."""
-    return status in _REFUSING and _REFUSALS.search(text) is not None
 
 
 def with_cache_control(request: JsonObject, chosen: PromptCache | None, series: CallSeries) -> JsonObject:

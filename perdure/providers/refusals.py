@@ -9,34 +9,11 @@ from typing import Any
 from ..errors import ModelError
 from ..json_types import JsonObject
 from .base import rename_keys
-from .prompt_cache import refuses_marks
+from .error_words import pattern, table
 
 MARKS = "prompt cache"
 """Stands for what was added for the prompt cache."""
 _REFUSING = frozenset({400, 404, 422})
-_WORDS = re.compile(
-    r"support|deprecated|permitted|allowed|unknown|unrecogni[sz]ed|unexpected|extra|additional|only the default|"
-    r"invalid|may only be|compatible|cannot|can't|must (?:be|not)|not valid|no longer|removed|refuse|forbid|property",
-    re.IGNORECASE,
-)
-OPTIONS = (
-    "top_k",
-    "top_p",
-    "temperature",
-    "frequency_penalty",
-    "presence_penalty",
-    "seed",
-    "random_seed",
-    "stop_sequences",
-    "stop",
-    "parallel_tool_calls",
-    "stream_options",
-    "max_completion_tokens",
-    "max_tokens",
-)
-"""Keys of requests that a server may refuse and an answer can do without, those first that exclude others."""
-OTHER_NAMES = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
-_PRIVATE = ("reasoning_content", "reasoning_details", "extra_content")
 _TOOL = re.compile(r"tools[\[.](\d+)|(?:function|tool) ['\"`]([^'\"`]+)['\"`]")
 _ABOUT_TOOLS = re.compile(r"schema|parameters|\bname\b", re.IGNORECASE)
 _LIMIT = re.compile(r"max_tokens\W*\d+ > (\d+)")
@@ -56,18 +33,20 @@ def refused_part(error: ModelError, sent: JsonObject, *, is_marked: bool, limits
         return limited
     if (tool := _tool_named(text, sent)) is not None:
         return f"tool:{tool}"
-    if _WORDS.search(text):
-        found = (key for key in OPTIONS if key in sent and re.search(rf"\b{key}\b", text))
-        if (option := next(found, None)) and not (option in OTHER_NAMES and OTHER_NAMES[option] not in text):
+    known = table()["left_out"]
+    if pattern(*known["words"]).search(text):
+        found = (key for key in known["options"] if key in sent and re.search(rf"\b{key}\b", text))
+        if (option := next(found, None)) and known["renamed"].get(option, "") in text:
             return option
-        private = next((key for key in _PRIVATE if key in text and _has_private(sent, key)), None)
+        private = next((key for key in known["fields"] if key in text and _has_private(sent, key)), None)
         if private and "missing" not in text and "must be passed" not in text:
             return private
-    return MARKS if is_marked and refuses_marks(error.status, text) else None
+    return MARKS if is_marked and pattern(*known["marks"]).search(text) else None
 
 
 def without(request: JsonObject, refused: Iterable[str]) -> JsonObject:
     """Return the request without what was refused; the same object where that is nothing."""
+    known = table()["left_out"]
     for part in refused:
         word, _, value = part.partition(":")
         if word == "tool":
@@ -75,10 +54,10 @@ def without(request: JsonObject, refused: Iterable[str]) -> JsonObject:
             request = {**request, "tools": kept} if "tools" in request else request
         elif word == "limit":
             request = {**request, "max_tokens": min(int(value), request.get("max_tokens", int(value)))}
-        elif part in _PRIVATE:
+        elif part in known["fields"]:
             request = {**request, "messages": [_without_field(message, part) for message in request["messages"]]}
         elif part in request:
-            request = rename_keys(request, {part: OTHER_NAMES.get(part, "")})
+            request = rename_keys(request, {part: known["renamed"].get(part, "")})
     return request
 
 

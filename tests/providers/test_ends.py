@@ -9,7 +9,7 @@ import pytest
 from perdure.errors import ModelError, ModelErrorKind
 from perdure.loop.failed_calls import AFTER
 from perdure.messages import FILTERED, ModelReply
-from perdure.providers.ends import WORDS
+from perdure.providers.error_words import table
 from perdure.providers.registry import provider_for
 
 from ..support.wire_agents import ANTHROPIC, APIS, CHAT, RESPONSES, agent
@@ -49,7 +49,7 @@ def kind_of(api: Api, response: Json) -> str:
 
 @pytest.mark.parametrize("api", APIS)
 def test_words_that_cut_an_answer_short(api: Api) -> None:
-    for word in [*WORDS["cut_short"], *FILTERED, *map(str.upper, FILTERED)]:
+    for word in [*table()["ends"]["cut_short"], *FILTERED, *map(str.upper, FILTERED)]:
         reply = read(api, whole(api, word, "It is"))
         assert (reply.ended, reply.message.text) == ("cut_short", "It is"), word
         assert reply.cut_short == ("content_filter" if word.lower() in FILTERED else "length")
@@ -57,9 +57,11 @@ def test_words_that_cut_an_answer_short(api: Api) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_words_of_refusals_and_faults(api: Api) -> None:
-    assert {kind_of(api, whole(api, word)) for word in [*WORDS["refused"], "SAFETY"]} == {"refusal"}
+    assert {kind_of(api, whole(api, word)) for word in [*table()["ends"]["refused"], *FILTERED, "SAFETY"]} == {
+        "refusal"
+    }
     assert kind_of(api, whole(api, "refusal", "Well,")) == "refusal"
-    assert {kind_of(api, whole(api, word, "It is")) for word in WORDS["broken"]} == {"invalid_response"}
+    assert {kind_of(api, whole(api, word, "It is")) for word in table()["ends"]["broken"]} == {"invalid_response"}
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from perdure.providers.error_words import refuses_tools
+from perdure.providers.error_words import error_kind
 from perdure.providers.errors import error_from_http
 
 REFUSALS = {
@@ -58,6 +58,6 @@ def test_something_else_is_wrong(status: int, text: str) -> None:
 
 def test_a_long_text_is_read_in_linear_time() -> None:
     began = time.process_time()
-    assert not refuses_tools("no endpoints found that support " * 5_000)
+    assert error_kind(400, [], "no endpoints found that support " * 5_000) == "bad_request"
     assert time.process_time() - began < 3
-    assert refuses_tools("No endpoints found that support the provided 'tool_choice' value.")
+    assert error_kind(400, [], "No endpoints found that support the provided 'tool_choice' value.") == "no_tools"
