@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..errors import LimitExceededError, MaxIterationsError, RunError
@@ -160,39 +160,38 @@ class Allowances:
         """Return the share of the next run. Raises `Spent`."""
         runs = max(1, self._expected)
         self._expected -= 1
-        options, state = self._options, self._state
-        until = deadline(options, state)
+        until = deadline(self._options, self._state)
         seconds = None if until is None else until - now
         if seconds is not None and seconds <= 0:
             raise Spent("max_seconds")
-        tokens = [each.total_tokens for each in self._reserved]
-        calls = [each.tool_calls for each in self._reserved]
-        used, least = state.usage.total_tokens + state.untold_tokens, self._least_tokens()
-        called = state.tool_calls + state.untold_calls
+        state = self._state
+        last = usages(state.iteration_usage[-1:])
+        least = max([usage.total_tokens for usage in last], default=0)
+        tokens = self._share("total_tokens", runs, state.usage.total_tokens + state.untold_tokens, least)
+        calls = self._share("tool_calls", runs, state.tool_calls + state.untold_calls)
+        cost = self._share("cost_usd", runs, state.cost_usd or 0.0, state.last_cost_usd or 0.0, LEAST_USD)
         share = Allowance(
-            total_tokens=self._share("max_total_tokens", options.max_total_tokens, used, tokens, runs, least),
-            tool_calls=self._share("max_tool_calls", options.max_tool_calls, called, calls, runs),
+            total_tokens=None if tokens is None else max(1, int(tokens)),
+            tool_calls=None if calls is None else max(1, int(calls)),
             seconds=seconds,
-            cost_usd=self._share_of_cost(runs),
+            cost_usd=None if cost is None else round(cost, DIGITS),
         )
         self._reserved.append(share)
         return share
 
-    def _share_of_cost(self, runs: int) -> float | None:
-        limit = self._options.max_cost_usd
+    def _share(self, name: str, runs: int, used: float, least: float = 0, nothing: float = 0) -> float | None:
+        """Return what is left of a limit for each of as many of the runs as can have at least `least`.
+
+        So little as `nothing` counts as nothing. Raises `Spent`.
+        """
+        limit = getattr(self._options, f"max_{name}")
         if limit is None:
             return None
-        left = limit - (self._state.cost_usd or 0.0) - sum(each.cost_usd or 0.0 for each in self._reserved)
-        least = self._state.last_cost_usd or 0.0
-        if left <= LEAST_USD or left < least - LEAST_USD:
-            raise Spent("max_cost_usd")
-        return round(left / _affordable(runs, left + LEAST_USD, least), DIGITS)
-
-    def _least_tokens(self) -> int:
-        last = self._state.iteration_usage[-1:]
-        if self._options.max_total_tokens is None or not last:
-            return 0
-        return usages(last)[0].total_tokens
+        left = limit - used - sum([getattr(each, name) or 0 for each in self._reserved])
+        if left <= nothing or left < least - nothing:
+            raise Spent(f"max_{name}")
+        affordable = min(runs, int((left + nothing) // least)) if least else runs
+        return float(left / max(1, affordable))
 
     def settle(self, share: Allowance, end: ChildEnd) -> None:
         """The run has ended: its share is free again, less what it has used."""
@@ -203,19 +202,3 @@ class Allowances:
         if not end.is_told:
             self._state.untold_tokens += share.total_tokens or 0
             self._state.untold_calls += share.tool_calls or 0
-
-    @staticmethod
-    def _share(
-        name: str, limit: int | None, used: int, reserved: Iterable[int | None], runs: int, least: int = 0
-    ) -> int | None:
-        if limit is None:
-            return None
-        left = limit - used - sum(each or 0 for each in reserved)
-        if left <= 0 or left < least:
-            raise Spent(name)
-        return max(1, left // _affordable(runs, left, least))
-
-
-def _affordable(runs: int, left: float, least: float) -> int:
-    """Return how many of the runs can have a share that is not less than `least`."""
-    return max(1, min(runs, int(left // least))) if least else runs

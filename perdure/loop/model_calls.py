@@ -54,7 +54,7 @@ class ModelCalls(RunPart[Effects]):
     async def make(self, *, with_tools: bool, offered: Mapping[str, str | None] | None = None) -> ModelReply:
         """Return the model's reply to the conversation, for which it is offered these tools, or all.
 
-        Raises what `call_with_retry` raises.
+        Raises what `_call_with_retry` raises.
         """
         self._offered = offered
         self._tell_of_sleep()
@@ -126,14 +126,7 @@ class ModelCalls(RunPart[Effects]):
         failures: list[str] = []
         while True:
             try:
-                return await call_with_retry(
-                    lambda: self._attempt(with_tools),
-                    self.effects,
-                    self.options,
-                    self.emit_status,
-                    None if self.options.max_seconds is None else deadline(self.options, self.state),
-                    has_others=bool(others),
-                )
+                return await self._call_with_retry(with_tools, has_others=bool(others))
             except ExecuteError as error:
                 if error.reason == "context_length" and isinstance(error.__cause__, ModelError):
                     self._too_long.append((self.state.fallback, error.__cause__))
@@ -143,6 +136,31 @@ class ModelCalls(RunPart[Effects]):
                 self._pass_on(others.pop(0), error)
             if self.effects.cancelled():
                 raise Cancelled
+
+    async def _call_with_retry(self, with_tools: bool, *, has_others: bool) -> ModelReply:
+        """Call one model until it succeeds, for at most `max_llm_retries` attempts.
+
+        A wait for a rate limit, or one of more than a minute that the provider asks for, costs no attempt; all such
+        waits together take at most `rate_limit_seconds`. Where there are other models (`has_others`), it is a failure
+        as any other. Raises `LimitExceededError`, the error of `max_seconds`, when a wait would go on beyond that: at
+        that time. Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is
+        cancelled.
+        """
+        retries = Retries(self.effects, self.options, has_others=has_others)
+        until = deadline(self.options, self.state)
+        while True:
+            try:
+                return await self._attempt(with_tools)
+            except ModelError as error:
+                delay, text = retries.next_wait(error)
+                self.emit_status(text, error.account)
+                left = delay if until is None else max(0.0, until - self.effects.now())
+                await self.effects.sleep(min(delay, left), "model retry")
+                if self.effects.cancelled():
+                    raise Cancelled from None
+                if delay > left:
+                    why = f"the last model call failed: {error.account}"
+                    raise time_is_over(self.options, why) from error
 
     def _pass_on(self, other: int, error: ExecuteError) -> None:
         failed, self.state.fallback = self.state.fallback, other
@@ -249,39 +267,6 @@ class ModelCalls(RunPart[Effects]):
             self.emit_status(warning)
 
 
-async def call_with_retry(
-    attempt_call: Callable[[], Awaitable[ModelReply]],
-    effects: Effects,
-    options: RunOptions,
-    status: Callable[[str, str], None],
-    deadline: float | None = None,
-    *,
-    has_others: bool = False,
-) -> ModelReply:
-    """Call until it succeeds, for at most `max_llm_retries` attempts.
-
-    A wait for a rate limit, or one of more than a minute that the provider asks for, costs no attempt; all such waits
-    together take at most `rate_limit_seconds`. Where there are other models (`has_others`), it is a failure as any
-    other.
-    Raises `LimitExceededError`, the error of `max_seconds`, when a wait would go on beyond `deadline`: at that time.
-    Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is cancelled.
-    """
-    retries: Retries | None = None
-    while True:
-        try:
-            return await attempt_call()
-        except ModelError as error:
-            retries = retries or Retries(effects, options, has_others=has_others)
-            delay, text = retries.next_wait(error)
-            status(text, error.account)
-            left = delay if deadline is None else max(0.0, deadline - effects.now())
-            await effects.sleep(min(delay, left), "model retry")
-            if effects.cancelled():
-                raise Cancelled from None
-            if delay > left:
-                raise time_is_over(options, f"the last model call failed: {error.account}") from error
-
-
 def _combined_error(error: ExecuteError, failures: Sequence[str]) -> ExecuteError:
     """Return the last model's error, which also says what became of those before it."""
     if not failures:
@@ -292,7 +277,7 @@ def _combined_error(error: ExecuteError, failures: Sequence[str]) -> ExecuteErro
 class Retries:
     """Decides what follows each failure of a model call."""
 
-    def __init__(self, effects: Effects, options: RunOptions, *, has_others: bool = False) -> None:
+    def __init__(self, effects: Effects, options: RunOptions, *, has_others: bool) -> None:
         self._effects = effects
         self._options = options
         self._has_others = has_others

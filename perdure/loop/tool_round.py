@@ -36,34 +36,6 @@ from .limits import Allowances, Spent
 from .state import RunPart
 from .verdicts import checked_verdict
 
-
-class ShownResults:
-    """Shortens what is too long for the conversation; the whole result is kept elsewhere.
-
-    `limit` holds for tools without one of their own.
-    """
-
-    def __init__(self, tools: Mapping[str, ToolSpec], limit: int | None = None) -> None:
-        self._tools = tools
-        self._limit = limit
-        self._pager = next((spec.name for spec in tools.values() if spec.built_in == "read_result"), None)
-
-    def __call__(self, request: ToolRequest, result: ToolResult) -> ToolResult:
-        """The result as the conversation has it; `ToolResult.size` tells of one that was shortened."""
-        limit = shown_bytes(self._tools[request.name].max_result or self._limit, request.calls)
-        return shorten(result, limit, self._note(request))
-
-    def _note(self, request: ToolRequest) -> Note:
-        if self._pager in (None, request.name) or self._tools[request.name].local:
-            return left_out_here
-
-        def note(start: int, missing: int, whole: int) -> str:
-            where = json.dumps({"call_id": request.call_id, "iteration": request.iteration, "offset": start})
-            return f"{left_out_here(start, missing, whole)[:-2]}; {self._pager}({where}) reads on from here …]"
-
-        return note
-
-
 MAX_MESSAGE_BYTES = 8 * 1024
 MAX_BYTES = 64 * 1024
 """Of all of them: what does not fit is left out, the oldest first."""
@@ -125,7 +97,7 @@ class ToolRound(RunPart[Effects]):
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.options.max_parallel_tools)
         self._allowances = Allowances(self.options, self.state)
-        self._shown = ShownResults(self.tools, self.options.max_result)
+        self._pager = next((spec.name for spec in self.tools.values() if spec.built_in == "read_result"), None)
         self._agents = {name for name, spec in self.tools.items() if isinstance(spec.execution, ChildRun)}
         """The tools whose calls are runs of other agents."""
         self._turns: dict[str, asyncio.Lock] = {}
@@ -183,11 +155,11 @@ class ToolRound(RunPart[Effects]):
         if result.size is not None:
             data |= {"isShortened": True, "size": result.size}
         if result.is_denied:
-            data |= {"isDenied": True}
+            data["isDenied"] = True
         if result.status == "cancelled":
-            data |= {"isCancelled": True}
+            data["isCancelled"] = True
         if result.outcome_unknown:
-            data |= {"outcomeUnknown": True}
+            data["outcomeUnknown"] = True
         self.emit("tool_result", data, call_id=call.id)
         return result
 
@@ -346,13 +318,11 @@ class ToolRound(RunPart[Effects]):
 
     def _as_sent(self, request: ToolRequest) -> ToolRequest:
         """With the messages before the reply, if the tool asks for some, and a mark if it may be a repetition."""
-        count, may_repeat = (
-            self.tools[request.name].context,
-            bool(self.state.unknown_like(request, self.tools[request.name])),
-        )
-        if not count and not may_repeat:
+        spec = self.tools[request.name]
+        may_repeat = bool(self.state.unknown_like(request, spec))
+        if not spec.context and not may_repeat:
             return request
-        context = recent_messages(self.conversation.messages, count) if count else []
+        context = recent_messages(self.conversation.messages, spec.context or 0)
         return request.model_copy(update={"context": context, "may_repeat": may_repeat})
 
     async def _run_agent(self, request: ToolRequest) -> ToolResult:
@@ -367,6 +337,22 @@ class ToolRound(RunPart[Effects]):
 
     def _is_offered(self, name: str) -> bool:
         return name in self.tools and (self.offered is None or name in self.offered)
+
+    def _shown(self, request: ToolRequest, result: ToolResult) -> ToolResult:
+        """Return the result as the conversation has it; `ToolResult.size` tells of one that was shortened."""
+        limit = shown_bytes(self.tools[request.name].max_result or self.options.max_result, request.calls)
+        return shorten(result, limit, self._note(request))
+
+    def _note(self, request: ToolRequest) -> Note:
+        """Return how a result tells that a part is left out of it; the whole one is kept elsewhere."""
+        if self._pager in (None, request.name) or self.tools[request.name].local:
+            return left_out_here
+
+        def note(start: int, missing: int, whole: int) -> str:
+            where = json.dumps({"call_id": request.call_id, "iteration": request.iteration, "offset": start})
+            return f"{left_out_here(start, missing, whole)[:-2]}; {self._pager}({where}) reads on from here …]"
+
+        return note
 
     def _unknown_tool(self, call: ToolCall) -> str:
         """Return what was called, and what can be; a model that is told of agents in its prompt calls them by their

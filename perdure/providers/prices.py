@@ -8,8 +8,9 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..agents import DEFAULT_PROVIDER, Agent
 from ..errors import ConfigurationError
-from ..json_types import JsonView
 from ..messages import Usage
 
 VARIABLE = "PERDURE_PRICES"
@@ -81,12 +81,11 @@ class Prices:
     ) -> None:
         self._call = call
         self._function = own if callable(own) else None
-        self._table: dict[str, Price] = {}
-        if own is not None and not callable(own):
-            self._table = _table(own, "prices")
-        elif own is None and (path := os.environ.get(VARIABLE)):
-            self._table = read_table(path)
-        self._find = lru_cache(maxsize=1024)(self._entry)
+        path = os.environ.get(VARIABLE)
+        if own is None:
+            self._table = read_table(path) if path else {}
+        else:
+            self._table = {} if callable(own) else _table(own, "prices")
 
     @property
     def may_take_long(self) -> bool:
@@ -122,7 +121,7 @@ class Prices:
             raise ValueError(f"expected an amount of US dollars, 0 or more, or None; got {value!r}")
         return cost
 
-    def _entry(self, name: str) -> Price | None:
+    def _find(self, name: str) -> Price | None:
         fitting = (price for pattern, price in self._table.items() if fnmatchcase(name, pattern))
         return self._table.get(name) or next(fitting, None)
 
@@ -139,27 +138,8 @@ def listed_cost(agent: Agent, usage: Usage, model: str) -> float | None:
 
     An endpoint that the list knows tells the provider: many speak OpenAI's protocol. Never raises.
     """
-    if not (usage.input_tokens or usage.output_tokens):
+    if not (usage.input_tokens or usage.output_tokens) or not model or not is_list_installed():
         return None
-    connection = agent.model.connection if agent.model else None
-    provider = names(agent)[0]
-    listing = _listing(_NAMED_OTHERWISE.get(provider, provider), connection.endpoint if connection else None, model)
-    return None if listing is None else _price_by(listing, usage, model)
-
-
-@lru_cache(maxsize=1024)
-def _listing(provider: str, endpoint: str | None, model: str) -> Mapping[str, str] | None:
-    """Return how the list is told who provides a model; None when it does not have the model, or is not installed."""
-    if not model or not is_list_installed():
-        return None
-    by_endpoint = [{"provider_api_url": endpoint}] if endpoint else []
-    one_each = Usage(input_tokens=1, output_tokens=1)
-    candidates = [*by_endpoint, {"provider_id": provider}]
-    return next((listing for listing in candidates if _price_by(listing, one_each, model) is not None), None)
-
-
-def _price_by(listing: JsonView, usage: Usage, model: str) -> float | None:
-    """None when the list does not have the model."""
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
@@ -171,10 +151,12 @@ def _price_by(listing: JsonView, usage: Usage, model: str) -> float | None:
         output_tokens=usage.output_tokens,
         **({"cache_write_1h_tokens": longer} if longer else {}),
     )
-    try:
-        return float(calc_price(tokens, model, **listing).total_price)
-    except (LookupError, ValueError):
-        return None
+    connection, provider = agent.model and agent.model.connection, names(agent)[0]
+    by_endpoint = [{"provider_api_url": connection.endpoint}] if connection and connection.endpoint else []
+    for provided in [*by_endpoint, {"provider_id": _NAMED_OTHERWISE.get(provider, provider)}]:
+        with suppress(LookupError, ValueError):
+            return float(calc_price(tokens, model, **provided).total_price)
+    return None
 
 
 def is_list_installed() -> bool:
@@ -184,7 +166,7 @@ def is_list_installed() -> bool:
 
 def load_list() -> None:
     """Read the list, if it is installed, so that the first call need not: that takes about 50 ms."""
-    _listing(DEFAULT_PROVIDER, None, "gpt-5")
+    listed_cost(Agent(), Usage(input_tokens=1), "gpt-5")
 
 
 def _parts_of_input(usage: Usage) -> tuple[int, int, int]:
@@ -199,39 +181,25 @@ def _parts_of_input(usage: Usage) -> tuple[int, int, int]:
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, Price]:
     """Table of a file, JSON or YAML. Raises `ConfigurationError`, which names the file and what is wrong in it."""
+    import yaml
+
     where = f"{VARIABLE}={os.fspath(path)}"
     try:
         text = Path(path).read_text(encoding="utf-8")
-        return _table(_parse(text, Path(path).suffix), where)
-    except (OSError, ValueError, RecursionError) as error:
+        return _table(json.loads(text) if Path(path).suffix == ".json" else yaml.safe_load(text), where)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{where}: the file can't be read: {error}") from error
-
-
-def _parse(text: str, suffix: str) -> Any:
-    """Raises ValueError and RecursionError."""
-    if suffix == ".json":
-        return json.loads(text)
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"it is not YAML: {error}") from error
 
 
 def _table(value: Any, where: str) -> dict[str, Price]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{where}: expected an object of prices by PROVIDER/MODEL, got {value!r:.80}")
-    return {_key(name, where): _price(entry, f"{where}: {name!r}") for name, entry in value.items()}
+    return {name: _price(name, entry, f"{where}: {name!r}") for name, entry in value.items()}
 
 
-def _key(name: Any, where: str) -> str:
+def _price(name: Any, entry: Any, where: str) -> Price:
     if not isinstance(name, str) or "/" not in name.strip("/"):
-        raise ConfigurationError(f"{where}: {name!r}: expected PROVIDER/MODEL, such as anthropic/claude-*")
-    return name
-
-
-def _price(entry: Any, where: str) -> Price:
+        raise ConfigurationError(f"{where}: expected PROVIDER/MODEL, such as anthropic/claude-*")
     try:
         return Price.model_validate(entry)
     except ValidationError as error:
