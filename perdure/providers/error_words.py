@@ -10,13 +10,14 @@ from importlib.resources import files
 from typing import Any
 
 from ..errors import ModelErrorKind
+from ..json_types import JsonView
 
 _IS_STATUS = re.compile(r"[45]\d\d")
 _PLAUSIBLE = range(100, 10**8)
 
 
 @cache
-def table() -> Mapping[str, Mapping[str, Any]]:
+def table() -> JsonView:
     """Return what is known of the words of servers."""
     return tomllib.loads(files(__package__).joinpath("errors.toml").read_text(encoding="utf-8"))
 
@@ -31,7 +32,7 @@ def pattern(*texts: str) -> re.Pattern[str]:
 
 
 @cache
-def _kinds_by(key: str) -> Mapping[Any, ModelErrorKind]:
+def _kinds_by(key: str) -> Mapping[Any, Any]:
     return {each: kind for kind, row in table()["kinds"].items() for each in row.get(key, ())}
 
 
@@ -43,21 +44,24 @@ def error_kind(status: int | None, codes: Sequence[str], text: str, *, has_wait:
     """
     if status is None or status < 400:
         status = next((int(code) for code in codes if _IS_STATUS.fullmatch(code)), 0)
-    found = next(filter(None, map(_kinds_by("codes").get, codes)), None) or _kind_by_words(status, text, has_wait)
-    if found or status:
-        return found or _kinds_by("statuses").get(status, "server" if status >= 500 else "bad_request")
-    return next(filter(None, map(_kinds_by("codes_alone").get, codes)), "server")
+    kind: ModelErrorKind = _by_code("codes", codes) or _kind_by_words(status, text, has_wait)
+    if not kind and status:
+        kind = _kinds_by("statuses").get(status, "server" if status >= 500 else "bad_request")
+    return kind or _by_code("codes_alone", codes) or "server"
 
 
-def _kind_by_words(status: int, text: str, has_wait: bool) -> ModelErrorKind | None:
+def _by_code(key: str, codes: Sequence[str]) -> Any:
+    return next(filter(None, map(_kinds_by(key).get, codes)), None)
+
+
+def _kind_by_words(status: int, text: str, has_wait: bool) -> Any:
     keys = ["words"] if has_wait or status != 429 else ["words", "words_without_wait"]
     for kind, row in table()["kinds"].items():
         is_read = status in row["read_with"] if "read_with" in row else status not in row.get("unread_with", ())
-        is_read = is_read or (kind == "context_length" and overflow_figures(text)[1])
         words = [each for key in keys for each in row.get(key, ())]
+        is_read = is_read or (kind == "context_length" and overflow_figures(text)[1] is not None)
         if words and is_read and pattern(*words).search(text):
-            found: ModelErrorKind = kind
-            return found
+            return kind
     return None
 
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..agents import DEFAULT_PROVIDER, Agent
 from ..errors import ConfigurationError
+from ..json_types import JsonObject
 from ..messages import Usage
 
 VARIABLE = "PERDURE_PRICES"
@@ -152,7 +153,9 @@ def listed_cost(agent: Agent, usage: Usage, model: str) -> float | None:
         **({"cache_write_1h_tokens": longer} if longer else {}),
     )
     connection, provider = agent.model and agent.model.connection, names(agent)[0]
-    by_endpoint = [{"provider_api_url": connection.endpoint}] if connection and connection.endpoint else []
+    by_endpoint: list[JsonObject] = (
+        [{"provider_api_url": connection.endpoint}] if connection and connection.endpoint else []
+    )
     for provided in [*by_endpoint, {"provider_id": _NAMED_OTHERWISE.get(provider, provider)}]:
         with suppress(LookupError, ValueError):
             return float(calc_price(tokens, model, **provided).total_price)

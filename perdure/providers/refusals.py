@@ -35,10 +35,11 @@ def refused_part(error: ModelError, sent: JsonObject, *, is_marked: bool, limits
         return f"tool:{tool}"
     known = table()["left_out"]
     if pattern(*known["words"]).search(text):
-        found = (key for key in known["options"] if key in sent and re.search(rf"\b{key}\b", text))
-        if (option := next(found, None)) and known["renamed"].get(option, "") in text:
+        options = (key for key in known["options"] if key in sent and re.search(rf"\b{key}\b", text))
+        option: str | None = next(options, None)
+        if option and known["renamed"].get(option, "") in text:
             return option
-        private = next((key for key in known["fields"] if key in text and _has_private(sent, key)), None)
+        private: str | None = next((key for key in known["fields"] if key in text and _has_private(sent, key)), None)
         if private and "missing" not in text and "must be passed" not in text:
             return private
     return MARKS if is_marked and pattern(*known["marks"]).search(text) else None
