@@ -250,13 +250,6 @@ def declared_provider_tools(agent: Agent) -> list[CustomTool]:
     return [tool for tool in agent.tools or () if isinstance(tool, CustomTool) and tool.kind == PROVIDER_KIND]
 
 
-def additional_tools(agent: Agent) -> list[Any]:
-    """Those that `additionalProperties.tools` has, in the provider's own words; [] for anything but a list."""
-    options = agent.model.options if agent.model else None
-    listed = (options.additional_properties or {}).get("tools") if options else None
-    return list(listed) if isinstance(listed, list) else []
-
-
 def _functions(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
     definitions = []
     for tool in agent.tools or []:

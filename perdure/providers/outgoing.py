@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from string import ascii_lowercase, digits
@@ -55,17 +55,6 @@ def own_names(calls: Sequence[ToolCall], agent: Agent) -> list[ToolCall]:
     """Return the calls with the names that the tools have here, where they are offered by other ones."""
     names = {wire_name(function.name): function.name for function in offered_functions(agent)} if calls else {}
     return [call.model_copy(update={"name": names.get(call.name, call.name)}) for call in calls]
-
-
-def name_choice(request: JsonObject, names: Collection[str]) -> None:
-    """Names the tool that must be called as it is offered."""
-    choice = request.get("tool_choice")
-    if not isinstance(choice, Mapping):
-        return
-    named = choice.get("function", choice)
-    if isinstance(named, Mapping) and named.get("name") in names:
-        changed = {**named, "name": wire_name(named["name"])}
-        request["tool_choice"] = {**choice, "function": changed} if "function" in choice else changed
 
 
 def wire_arguments(arguments: str) -> str:

@@ -14,7 +14,7 @@ from ..declared_tools import CustomTool, Property
 from ..errors import ModelError
 from ..json_types import JsonObject, JsonView
 from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall, Usage
-from ..text import bounded_text, excerpt
+from ..text import bounded_text
 from ..worker_limits import is_listed, server_in
 from .base import (
     MAX_CALLS,
@@ -23,7 +23,6 @@ from .base import (
     ModelCallOptions,
     Provider,
     StreamAssembler,
-    additional_tools,
     declared_provider_tools,
     offered_functions,
     rename_keys,
@@ -32,7 +31,7 @@ from .clients import client_for, is_without_key, load_sdk
 from .dialects import Recipient, server_of
 from .ends import Answer, made_calls, require_reply
 from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json_excerpt, short_word
-from .outgoing import as_offered, for_server, kept_content, name_choice, own_names, with_unique_ids
+from .outgoing import as_offered, for_server, kept_content, own_names, with_unique_ids
 from .refusals import MARKS, refused_part, without
 from .sdk_call import SdkCall
 from .sdks import AZURE_KEY, SdkNames
@@ -50,11 +49,9 @@ _AZURE = (
     "Azure answers so, too, where its connection has no `apiVersion` and `endpoint` is not the root of the resource: "
     "perdure docs providers"
 )
-MAX_WARNINGS = 20
 MAX_REFUSED = 20
 LEFT_OUT = "Left out: "
 """How a remark begins on what a server refuses of a request."""
-MAX_WARNING_CHARS = 1000
 
 
 class WireFormat(Provider):
@@ -99,16 +96,21 @@ class WireFormat(Provider):
         request |= self.conversation(for_server(messages, self.api, server, needs_message=self.needs_message))
         request |= _sampling_options(agent, self.options_of(agent))
         offered = offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages)
-        functions = [as_offered(definition) for definition in offered]
-        others = [*map(self.provider_tool, declared_provider_tools(agent)), *additional_tools(agent)]
+        functions = list(map(as_offered, offered))
+        further = dict(_further(agent))
+        listed = further.pop("tools") if isinstance(further.get("tools"), list) else []
+        others = [*map(self.provider_tool, declared_provider_tools(agent)), *listed]
         if functions or others:
             request |= self.tools(functions, may_call_tools=may_call_tools)
         if others and (may_call_tools or "tools" in request):
             request["tools"] = [*request.get("tools", []), *others]
         if agent.outputs:
             request |= self.output_format(agent.outputs)
-        _add_additional(request, agent, self.merged)
-        name_choice(request, {definition.name for definition in offered})
+        for key, value in further.items():  # What the request already says wins (§2.5).
+            if key in self.merged and key in request and isinstance(value, Mapping):
+                request[key] = {**value, **request[key]}
+            else:
+                request.setdefault(key, value)
         return self._in_dialect(request, agent)
 
     def _in_dialect(self, request: JsonObject, agent: Agent) -> JsonObject:
@@ -179,7 +181,6 @@ class WireFormat(Provider):
             raise ModelError(bounded_text(text), kind="invalid_response", provider=self.key) from error
         is_structured = agent.outputs and not calls
         output, faults = read_answer(answer.text, agent.outputs or []) if is_structured else (None, [])
-        warnings = [*_odd_counts(response.get("usage")), *self._left_out(agent)]
         return ModelReply(
             message=message,
             usage=answer.usage,
@@ -190,7 +191,7 @@ class WireFormat(Provider):
             output=output,
             faults=faults,
             provider_calls=list(answer.provider_calls[:MAX_CALLS]),
-            warnings=[excerpt(warning, MAX_WARNING_CHARS) for warning in warnings[:MAX_WARNINGS]],
+            warnings=[*_odd_counts(response.get("usage")), *self._left_out(agent)],
         )
 
     async def call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> JsonObject:
@@ -335,17 +336,6 @@ def _sampling_options(agent: Agent, names: Mapping[str, str]) -> JsonObject:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _add_additional(request: JsonObject, agent: Agent, merged: frozenset[str]) -> None:
-    """Adds `additionalProperties` as top-level keys; what the request already says wins (§2.5)."""
-    for key, value in _further(agent).items():
-        if key == "tools" and isinstance(value, list):
-            continue
-        if key in merged and key in request and isinstance(value, Mapping):
-            request[key] = {**value, **request[key]}
-        else:
-            request.setdefault(key, value)
-
-
 def _further(agent: Agent) -> JsonObject:
     options = _options(agent)
     return (options.additional_properties if options else None) or {}
@@ -375,12 +365,7 @@ def _word(value: Any) -> str | None:
 
 def _odd_counts(usage: Any) -> list[str]:
     """Return what is odd about the usage of an answer that counts all the same."""
-    counts = usage.items() if isinstance(usage, dict) else [("usage", usage)]
-    odd = {name: value for name, value in counts if _is_odd(name, value)}
-    shown = excerpt(repr(odd), 200)
-    return [f"The provider reports a usage that can't be, and is not counted: {shown}"] if odd else []
-
-
-def _is_odd(name: Any, value: Any) -> bool:
-    is_count = name == "usage" or str(name).endswith("_tokens")
-    return is_count and value is not None and count({name: value}, name) != value
+    counts = usage if isinstance(usage, dict) else {"usage": usage}
+    known = [name for name in counts if name == "usage" or str(name).endswith("_tokens")]
+    odd = {name: counts[name] for name in known if counts[name] is not None and count(counts, name) != counts[name]}
+    return [f"The provider reports a usage that can't be, and is not counted: {odd!r:.200}"] if odd else []
