@@ -21,7 +21,6 @@ from .ends import Answer
 from .memo import Memo
 from .outgoing import arguments_object, private_content, same_calls
 from .prompt_cache import with_cache_control
-from .sdks import anthropic_sdk
 from .tool_call_text import (
     AcceptedMedia,
     Call,
@@ -58,7 +57,7 @@ _USAGE = {
 class AnthropicMessages(WireFormat):
     """`provider: anthropic`."""
 
-    api = "anthropic"
+    api = imitated = "anthropic"
     expected = "a message with a list `content` of blocks"
     path = "/v1/messages"
     title = "Anthropic"
@@ -77,10 +76,6 @@ class AnthropicMessages(WireFormat):
     merged = frozenset({"output_config"})
     needs_message = True
     has_strict_tools = False
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.sdk = anthropic_sdk(key)
 
     def conversation(self, messages: Sequence[Message]) -> JsonObject:
         request: JsonObject = {"messages": _turns(messages)}

@@ -63,7 +63,6 @@ class _Reader(StreamReader):
         self, assembler: StreamAssembler, on_delta: Callable[[Delta], None], response: BackgroundResponse
     ) -> None:
         super().__init__(assembler, on_delta, response.call.max_bytes)
-        self._assembled = assembler
         self._response = response
         self._silence = asyncio.timeout(None)
         self.has_skipped = False
@@ -91,7 +90,7 @@ class _Reader(StreamReader):
             return
         self._response.hear(event)
         super().take(event)
-        if isinstance(number, int) and not (self._assembled.refusal or self.holds_half):
+        if isinstance(number, int) and not (self._assembler.refusal or self.holds_half):
             self._response.advance(number)
 
     def end(self) -> None:

@@ -169,12 +169,16 @@ def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, pro
 def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, is_own: bool) -> Any:
     headers = {"User-Agent": f"perdure/{__version__}"}
     name = "AsyncAzureOpenAI" if target.version else sdk.client
+    place: JsonObject = {"azure_endpoint": target.endpoint, "api_version": target.version}
+    if target.deployment:
+        place["azure_deployment"] = target.deployment
     if not target.version:
+        place = {"base_url": target.endpoint}
         # A plain client sends a token as it sends keys, and asks for one that changes.
         key = {argument if argument == "auth_token" else "api_key": secret for argument, secret in key.items()}
     client = getattr(import_module(sdk.module), name)(
         **key,
-        **_place_of(target),
+        **place,
         max_retries=0,
         default_headers=headers,
         # No cookies: all runs of the worker would send them, and it would keep them for ever.
@@ -190,14 +194,6 @@ def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, i
             if getattr(client, name, None):
                 setattr(client, name, None)
     return client
-
-
-def _place_of(target: AzureTarget) -> JsonObject:
-    """Return those arguments of the client that say where it goes."""
-    if target.version is None:
-        return {"base_url": target.endpoint}
-    deployed = {"azure_deployment": target.deployment} if target.deployment else {}
-    return {"azure_endpoint": target.endpoint, "api_version": target.version, **deployed}
 
 
 @cache

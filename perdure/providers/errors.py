@@ -176,17 +176,10 @@ def _transport_error(error: Exception, provider: str) -> ModelError:
     if any(isinstance(cause, httpx2.TransportError | OSError) for cause in chain):
         return ModelError(f"Connection error: {innermost}", kind="connection", provider=provider)
     if any(isinstance(cause, httpx2.DecodingError | ValueError | RecursionError) for cause in chain):
-        return ModelError(_unexpected_text(chain[-1], innermost), kind="invalid_response", provider=provider)
+        # Not Python's own words for what that led to.
+        why = "it is nested too deeply" if isinstance(chain[-1], RecursionError) else innermost
+        return ModelError(f"{UNEXPECTED_FORMAT}: {why}", kind="invalid_response", provider=provider)
     return ModelError(innermost, kind="server", provider=provider)
-
-
-def _unexpected_text(cause: BaseException, text: str) -> str:
-    """Return what is wrong with an answer, without Python's own words for what that led to."""
-    if isinstance(cause, RecursionError):
-        return f"{UNEXPECTED_FORMAT}: it is nested too deeply"
-    if text == UNEXPECTED_FORMAT or isinstance(cause, LookupError | TypeError | AttributeError):
-        return UNEXPECTED_FORMAT
-    return f"{UNEXPECTED_FORMAT}: {text}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -13,7 +13,6 @@ from ..messages import AudioPart, FilePart
 from ..schema import STRICT_ANSWER, answer_schema
 from .base import CallSeries, FunctionDefinition
 from .prompt_cache import with_cache_key
-from .sdks import openai_sdk
 from .tool_call_text import as_url, base64_data
 from .wire_format import WireFormat
 
@@ -25,10 +24,7 @@ class OpenAIFormat(WireFormat):
 
     conversation_key: ClassVar[str]
     """The key of a request that has the conversation."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.sdk = openai_sdk(key)
+    imitated = "openai"
 
     def for_cache(
         self, request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool

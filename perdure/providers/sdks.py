@@ -92,38 +92,32 @@ class SdkNames:
 
 _OPENAI = SdkNames("openai", "AsyncOpenAI", "OpenAIError", (OPENAI_KEY,), "OPENAI_BASE_URL")
 _AZURE = replace(_OPENAI, keys=(AZURE_TOKEN, AZURE_KEY, OPENAI_KEY), is_azure=True)
-_ANTHROPIC_SDK = SdkNames(
-    "anthropic",
-    "AsyncAnthropic",
-    "AnthropicError",
-    ANTHROPIC_KEYS,
-    "ANTHROPIC_BASE_URL",
-    options=(("open_telemetry", False),),
-)
+_ANTHROPIC_OPTIONS = (("open_telemetry", False),)
+_SDKS = {
+    "openai": _OPENAI,
+    "azure": _AZURE,
+    "foundry": _AZURE,
+    "anthropic": SdkNames(
+        "anthropic", "AsyncAnthropic", "AnthropicError", ANTHROPIC_KEYS, "ANTHROPIC_BASE_URL", _ANTHROPIC_OPTIONS
+    ),
+}
 
 
-def openai_sdk(key: str) -> SdkNames:
-    """SDK of OpenAI for a provider key. Nothing of OpenAI's or Azure's is for other providers of that format."""
-    known = {"openai": _OPENAI, "azure": _AZURE, "foundry": _AZURE}
-    return known.get(key) or _of_others(_OPENAI)
-
-
-def anthropic_sdk(key: str) -> SdkNames:
-    """Return the SDK of Anthropic for a provider key. Nothing of Anthropic's is for other providers of that format."""
-    return _ANTHROPIC_SDK if key == "anthropic" else _of_others(_ANTHROPIC_SDK)
+def sdk_for(provider: str, imitated: str) -> SdkNames:
+    """Return the SDK for a provider key. Nothing of the imitated provider's is for others that speak its format."""
+    return _SDKS.get(provider) or replace(_SDKS[imitated], keys=(), endpoint_variable="")
 
 
 def keys_for(provider: str) -> tuple[AmbientKey, ...]:
     """Keys of the environment that are for a provider, by its key; none for one that perdure does not know."""
-    return openai_sdk(provider).keys + anthropic_sdk(provider).keys
+    return _SDKS[provider].keys if provider in _SDKS else ()
 
 
 def key_variables(model: Model) -> tuple[str, ...]:
     """Return the variables of which a worker needs one for the provider's own server; () where it needs none."""
-    provider, connection = model.provider_key, model.connection
-    sdk = anthropic_sdk(provider) if provider == "anthropic" else openai_sdk(provider)
+    sdk, connection = _SDKS.get(model.provider_key), model.connection
     is_elsewhere = connection and (connection.endpoint or connection.api_key or connection.kind != "key")
-    if is_elsewhere or sdk.is_azure or not sdk.keys:
+    if is_elsewhere or sdk is None or sdk.is_azure:
         return ()
     return (*(key.variable for key in sdk.keys), sdk.endpoint_variable)
 
@@ -134,7 +128,3 @@ def missing_key(model: Model) -> str:
     if not variables or any(map(os.environ.get, variables)):
         return ""
     return f"{variables[0]} is not set here: a worker needs it for {model.provider_key}"
-
-
-def _of_others(sdk: SdkNames) -> SdkNames:
-    return replace(sdk, keys=(), endpoint_variable="")

@@ -34,7 +34,7 @@ from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json
 from .outgoing import as_offered, for_server, kept_content, own_names, with_unique_ids
 from .refusals import MARKS, refused_part, without
 from .sdk_call import SdkCall
-from .sdks import AZURE_KEY, SdkNames
+from .sdks import AZURE_KEY, sdk_for
 from .structured import answer_value, read_answer
 
 Send = Callable[[JsonView], Awaitable[JsonObject]]
@@ -57,12 +57,13 @@ LEFT_OUT = "Left out: "
 class WireFormat(Provider):
     """A Provider whose subclasses supply only the parts of requests and responses that differ between APIs.
 
-    The call goes through an SDK (`sdk`), or through the SDK of an API that the server imitates.
+    The call goes through the provider's SDK, or through the SDK of an API that the server imitates.
     """
 
     api: ClassVar[str]
     """Marks the original content that this API accepts back (`provider_content.api`)."""
-    sdk: SdkNames
+    imitated: ClassVar[str]
+    """The provider whose SDK makes the calls, also those of other servers that speak its format."""
     expected: ClassVar[str] = "a response of this API"
     """What a response looks like, in words for an error."""
     path: ClassVar[str]
@@ -80,6 +81,7 @@ class WireFormat(Provider):
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
+        self.sdk = sdk_for(key, self.imitated)
         self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
         """The name and model of a server → what it has refused of requests."""
 
