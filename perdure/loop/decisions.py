@@ -34,12 +34,12 @@ def refusal(text: str, kind: str) -> Immediate:
     return Immediate(ToolResult.failure(text, kind=kind))
 
 
+@dataclass
 class HumanDecisions:
     """Ask people about the tool calls of a run. The methods wait, and raise `Cancelled` as effects do."""
 
-    def __init__(self, effects: Effects, state: LoopState) -> None:
-        self._effects = effects
-        self._state = state
+    effects: Effects
+    state: LoopState
 
     async def approval(self, call: Admitted, spec: ToolSpec) -> Immediate | Admitted:
         """Wait until the call is approved or denied."""
@@ -56,7 +56,7 @@ class HumanDecisions:
         if isinstance(question, str):
             text = f"Error: Invalid arguments for tool '{request.name}': {question}"
             return refusal(text, "invalid_arguments")
-        self._state.tool_calls += 1
+        self.state.tool_calls += 1
         asked = Asked(reason or None, spec.approval_timeout, question=question)
         decision = await self._decision(request, spec, asked)
         if decision.approved and decision.answer is not None:
@@ -73,7 +73,7 @@ class HumanDecisions:
         return request.model_copy(update={"answered": answered})
 
     async def _decision(self, request: ToolRequest, spec: ToolSpec, asked: Asked) -> Approval:
-        asked = asked.since(self._effects.now())
+        asked = asked.since(self.effects.now())
         question = asked.question
         requested = PermissionRequestedData(
             name=request.name,
@@ -89,7 +89,7 @@ class HumanDecisions:
         if spec.deciders is not None:
             requested["deciders"] = spec.deciders.as_json
         self._emit("permission_requested", requested, request)
-        approval = await self._effects.approve(request, asked)
+        approval = await self.effects.approve(request, asked)
         is_edited = approval.approved and approval.arguments != request.arguments
         completed = PermissionCompletedData(
             name=request.name,
@@ -106,4 +106,4 @@ class HumanDecisions:
         return approval
 
     def _emit(self, type: EventType, data: LoggedData, request: ToolRequest) -> None:
-        self._effects.emit(type, self._state.iteration, data, call_id=request.call_id)
+        self.effects.emit(type, self.state.iteration, data, call_id=request.call_id)

@@ -133,6 +133,7 @@ class Spent(Exception):
     """Nothing is left of a limit for another run, or too little; the text says of which."""
 
 
+@dataclass
 class Allowances:
     """Divides what is left of a run's limits among the runs that it calls.
 
@@ -142,11 +143,10 @@ class Allowances:
     has used: rather, fewer runs are started.
     """
 
-    def __init__(self, options: RunOptions, state: LoopState) -> None:
-        self._options = options
-        self._state = state
-        self._reserved: list[Allowance] = []
-        self._expected = 0
+    options: RunOptions
+    state: LoopState
+    _reserved: list[Allowance] = field(default_factory=list)
+    _expected: int = 0
 
     def expect(self, runs: int) -> None:
         """So many runs are to be started together, or refused. Without this, the next one may use all that is left."""
@@ -160,11 +160,11 @@ class Allowances:
         """Return the share of the next run. Raises `Spent`."""
         runs = max(1, self._expected)
         self._expected -= 1
-        until = deadline(self._options, self._state)
+        until = deadline(self.options, self.state)
         seconds = None if until is None else until - now
         if seconds is not None and seconds <= 0:
             raise Spent("max_seconds")
-        state = self._state
+        state = self.state
         last = usages(state.iteration_usage[-1:])
         least = max([usage.total_tokens for usage in last], default=0)
         tokens = self._share("total_tokens", runs, state.usage.total_tokens + state.untold_tokens, least)
@@ -184,7 +184,7 @@ class Allowances:
 
         So little as `nothing` counts as nothing. Raises `Spent`.
         """
-        limit = getattr(self._options, f"max_{name}")
+        limit = getattr(self.options, f"max_{name}")
         if limit is None:
             return None
         left = limit - used - sum([getattr(each, name) or 0 for each in self._reserved])
@@ -196,9 +196,9 @@ class Allowances:
     def settle(self, share: Allowance, end: ChildEnd) -> None:
         """The run has ended: its share is free again, less what it has used."""
         self._reserved.remove(share)
-        self._state.usage = self._state.usage + end.usage
-        self._state.tool_calls += end.tool_calls
-        self._state.add_cost(end.cost_usd, unpriced=end.unpriced_calls)
+        self.state.usage = self.state.usage + end.usage
+        self.state.tool_calls += end.tool_calls
+        self.state.add_cost(end.cost_usd, unpriced=end.unpriced_calls)
         if not end.is_told:
-            self._state.untold_tokens += share.total_tokens or 0
-            self._state.untold_calls += share.tool_calls or 0
+            self.state.untold_tokens += share.total_tokens or 0
+            self.state.untold_calls += share.tool_calls or 0

@@ -18,11 +18,11 @@ from ..event_data import (
 from ..messages import Message, ModelReply, Usage
 from ..options import RunOptions
 from ..text import duration_text, says_something
-from .effects import Calling, Cancelled, Effects, Slept
+from .effects import Calling, Cancelled, Effects, RunPart, Slept
 from .failed_calls import after
 from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
 from .overflow import CUT_AS_FAR, CUTS
-from .state import RunPart, usage_data
+from .state import usage_data
 
 NO_NATIVE_TOOLS = "The provider refuses tools, so the model is told of them in the prompt from now on"
 NO_TOOLS_ADVICE = ". Such a model is told of its tools in the prompt with tool_protocol='auto' or 'json'"
@@ -41,7 +41,7 @@ keep a run for ever."""
 
 
 @dataclass
-class ModelCalls(RunPart[Effects]):
+class ModelCalls(RunPart):
     """Calls the model for one run: says so, tries until it succeeds, counts what was used, and tells it."""
 
     make_room: Callable[[ModelError | None], Awaitable[bool]]
@@ -146,7 +146,7 @@ class ModelCalls(RunPart[Effects]):
         that time. Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is
         cancelled.
         """
-        retries = Retries(self.effects, self.options, has_others=has_others)
+        retries = Retries(self.effects, self.options, has_others)
         until = deadline(self.options, self.state)
         while True:
             try:
@@ -274,16 +274,16 @@ def _combined_error(error: ExecuteError, failures: Sequence[str]) -> ExecuteErro
     return ExecuteError(f"{error}. The models before it: {'; '.join(failures)}", reason=error.reason)
 
 
+@dataclass
 class Retries:
     """Decides what follows each failure of a model call."""
 
-    def __init__(self, effects: Effects, options: RunOptions, *, has_others: bool) -> None:
-        self._effects = effects
-        self._options = options
-        self._has_others = has_others
-        self._attempt = 1
-        self._limited = 0
-        self._waited = 0.0
+    effects: Effects
+    options: RunOptions
+    has_others: bool
+    attempt: int = 1
+    limited: int = 0
+    waited: float = 0.0
 
     def next_wait(self, error: ModelError) -> tuple[float, str]:
         """Seconds to wait before the next attempt, and the text of the `status` event.
@@ -292,41 +292,41 @@ class Retries:
         """
         asked_again = after(error.kind).asked_again
         if asked_again in ("never", "shortened"):
-            is_native = self._options.tool_protocol == "native"
+            is_native = self.options.tool_protocol == "native"
             advice = NO_TOOLS_ADVICE if error.kind == "no_tools" and is_native else ""
             raise ExecuteError(f"LLM call failed: {error.account}{advice}", reason=error.kind) from error
         asked = error.retry_after
         is_long = asked is not None and asked > MAX_WAIT_SECONDS
-        if not self._has_others and (asked_again == "waits" or (is_long and self._may_wait(asked or 0.0))):
+        if not self.has_others and (asked_again == "waits" or (is_long and self._may_wait(asked or 0.0))):
             return self._free_wait(error)
-        attempts = self._options.max_llm_retries
-        if self._attempt >= attempts or (self._has_others and is_long):
-            retries = self._attempt - 1
+        attempts = self.options.max_llm_retries
+        if self.attempt >= attempts or (self.has_others and is_long):
+            retries = self.attempt - 1
             raise ExecuteError(
                 f"LLM call failed after {retries} retries: {error.account}", reason=error.kind
             ) from error
-        delay = self._backoff(self._attempt) if asked is None else min(asked, MAX_WAIT_SECONDS)
-        self._attempt += 1
-        return delay, f"LLM call failed, retrying (attempt {self._attempt}/{attempts})..."
+        delay = self._backoff(self.attempt) if asked is None else min(asked, MAX_WAIT_SECONDS)
+        self.attempt += 1
+        return delay, f"LLM call failed, retrying (attempt {self.attempt}/{attempts})..."
 
     def _free_wait(self, error: ModelError) -> tuple[float, str]:
         """Wait for a limit, or for a server that says when, which costs no attempt."""
-        self._limited += 1
-        delay = self._backoff(self._limited) if error.retry_after is None else error.retry_after
+        self.limited += 1
+        delay = self._backoff(self.limited) if error.retry_after is None else error.retry_after
         if not self._may_wait(delay):
             raise ExecuteError(
-                f"LLM call failed after waiting {self._waited:.0f} s for a rate limit: {error.account}",
+                f"LLM call failed after waiting {self.waited:.0f} s for a rate limit: {error.account}",
                 reason=error.kind,
             ) from error
-        self._waited += max(delay, MIN_COUNTED_SECONDS)
+        self.waited += max(delay, MIN_COUNTED_SECONDS)
         why = "Rate limit reached" if error.kind == "rate_limit" else "The provider asks for it"
         return delay, f"{why}, waiting {delay:.0f} s..."
 
     def _may_wait(self, delay: float) -> bool:
-        return self._waited + max(delay, MIN_COUNTED_SECONDS) <= self._options.rate_limit_seconds
+        return self.waited + max(delay, MIN_COUNTED_SECONDS) <= self.options.rate_limit_seconds
 
     def _backoff(self, failures: int) -> float:
         """Doubles from failure to failure, with jitter (§9.10)."""
-        base = self._options.retry_base_seconds
-        jitter = self._effects.random() * base / 2
+        base = self.options.retry_base_seconds
+        jitter = self.effects.random() * base / 2
         return min(base * 2.0 ** min(failures - 1, 60) + jitter, MAX_WAIT_SECONDS)

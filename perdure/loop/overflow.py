@@ -9,8 +9,7 @@ from ..errors import ModelError
 from ..event_data import CompactionCompleteData, CompactionFailedData, CompactionStartData
 from ..messages import ModelReply
 from ..trimming import TrimPlan, plan_trim, summarize_dropped, summary_message
-from .effects import Cancelled, Effects
-from .state import RunPart
+from .effects import Cancelled, RunPart
 
 CUTS = 8
 """How often the conversation is cut for one model call."""
@@ -26,7 +25,7 @@ CUT_AS_FAR = (
 
 
 @dataclass
-class ContextWindow(RunPart[Effects]):
+class ContextWindow(RunPart):
     """What one run sends of its conversation: the oldest messages give way to a summary of them."""
 
     compacted: bool

@@ -31,9 +31,8 @@ from ..tool_calls import (
 from ..tool_results import shorten, shown_bytes
 from ..unknown_outcomes import Reconciled, same_call, unknown_note
 from .decisions import Admitted, HumanDecisions, Immediate, refusal
-from .effects import Cancelled, Effects
+from .effects import Cancelled, RunPart
 from .limits import Allowances, Spent
-from .state import RunPart
 from .verdicts import checked_verdict
 
 MAX_MESSAGE_BYTES = 8 * 1024
@@ -86,7 +85,7 @@ MAX_SHOWN_ARGUMENTS = 8 * 1024
 
 
 @dataclass
-class ToolRound(RunPart[Effects]):
+class ToolRound(RunPart):
     """Answers the tool calls of one reply; every call gets exactly one result, cancelled or not."""
 
     tools: Mapping[str, ToolSpec]
@@ -96,6 +95,7 @@ class ToolRound(RunPart[Effects]):
 
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.options.max_parallel_tools)
+        self._people = HumanDecisions(self.effects, self.state)
         self._allowances = Allowances(self.options, self.state)
         self._pager = next((spec.name for spec in self.tools.values() if spec.built_in == "read_result"), None)
         self._agents = {name for name, spec in self.tools.items() if isinstance(spec.execution, ChildRun)}
@@ -192,7 +192,7 @@ class ToolRound(RunPart[Effects]):
             ask = verdict.ask
         spec = self.tools[request.name]
         if isinstance(spec.execution, Question):
-            return await HumanDecisions(self.effects, self.state).answer(request, spec, ask)
+            return await self._people.answer(request, spec, ask)
         if ask is None and spec.approval_check and not spec.needs_approval:
             async with self._slots:
                 ask = (await self.effects.check_approval(request)).ask
@@ -237,7 +237,7 @@ class ToolRound(RunPart[Effects]):
         if problems := self.effects.misfits(request):
             text = f"Error: Invalid arguments for tool '{request.name}': {'; '.join(problems)}"
             return refusal(text, "invalid_arguments")
-        return await HumanDecisions(self.effects, self.state).approval(call, spec)
+        return await self._people.approval(call, spec)
 
     async def _settle(self, request: ToolRequest, spec: ToolSpec) -> ToolResult | str | None:
         """Find out what became of the calls that this one may repeat.
@@ -269,10 +269,9 @@ class ToolRound(RunPart[Effects]):
 
     async def _continue(self, call: ToolCall, request: ToolRequest, needed: Needed) -> ToolResult:
         """Return the result of a call that has begun, after the answers of people that it needs."""
-        decisions = HumanDecisions(self.effects, self.state)
         for _ in range(MAX_QUESTIONS):
             try:
-                request = await decisions.continuation(request, self.tools[call.name], needed)
+                request = await self._people.continuation(request, self.tools[call.name], needed)
                 result = await self._run(call, request)
             except Cancelled:
                 return ToolResult.cancellation(outcome_unknown=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ...agents import Agent
@@ -197,35 +198,35 @@ MAX_RAW = 64 * 1024
 """Characters of a reply that are recorded as the model wrote them, beside the calls that were read in them."""
 
 
+@dataclass(frozen=True)
 class PromptedCall:
     """A call in one of two phases: the model may `act`, or has to `answer`.
 
     `step` is the number of the action that it may write, of at most `max_steps`, and `ids` begins the ids of its calls.
     """
 
-    def __init__(self, agent: Agent, phase: Literal["act", "answer"], *, step: int, max_steps: int, ids: str) -> None:
-        self._agent = agent
-        self._phase = phase
-        self._step = step
-        self._max_steps = max_steps
-        self._ids = ids
+    own: Agent
+    phase: Literal["act", "answer"]
+    step: int
+    max_steps: int
+    ids: str
 
     @property
     def agent(self) -> Agent:
         """The agent as its provider is to see it: without tools, and without a form of answers where it may act."""
-        outputs = None if self._phase == "act" else self._agent.outputs
-        return self._agent.model_copy(update={"tools": None, "outputs": outputs})
+        outputs = None if self.phase == "act" else self.own.outputs
+        return self.own.model_copy(update={"tools": None, "outputs": outputs})
 
     def messages(self, conversation: Sequence[Message]) -> list[Message]:
         """Return what the model is sent. Raises ValueError for a tool with a union without alternatives."""
-        told = with_instructions(self._agent, as_text(conversation, self._max_steps))
-        return told if self._phase == "act" else [*told, Message.user(FINAL)]
+        told = with_instructions(self.own, as_text(conversation, self.max_steps))
+        return told if self.phase == "act" else [*told, Message.user(FINAL)]
 
     def read(self, reply: ModelReply) -> ModelReply:
         """Return the reply, with the tool calls that its text asks for. Never raises."""
         if reply.message.tool_calls:
             return reply
-        return self._read_act(reply) if self._phase == "act" else self._read_answer(reply)
+        return self._read_act(reply) if self.phase == "act" else self._read_answer(reply)
 
     def _read_act(self, reply: ModelReply) -> ModelReply:
         text = reply.message.text
@@ -237,11 +238,11 @@ class PromptedCall:
     def _read_answer(self, reply: ModelReply) -> ModelReply:
         """Return an answer that fits the agent's `outputs` is one, whatever it looks like."""
         text = reply.message.text
-        if self._agent.outputs and not reply.faults:
+        if self.own.outputs and not reply.faults:
             return reply
         reading = read_actions(text)
         if reading.actions and not reading.before:
-            warning = ACTS_LATE if self._step <= self._max_steps else ACTS_TOO_LATE
+            warning = ACTS_LATE if self.step <= self.max_steps else ACTS_TOO_LATE
             acted = reply.model_copy(update={"warnings": [*reply.warnings, warning], "faults": [], "output": None})
             return self._with_calls(acted, reading)
         return _with_text(reply, "") if text and is_nothing(text) else reply
@@ -253,12 +254,12 @@ class PromptedCall:
         message.metadata["provider_content"] = {
             "api": API,
             "content": [text] if len(text) <= MAX_RAW else [],
-            "step": self._step,
+            "step": self.step,
         }
         return reply.model_copy(update={"message": message, "warnings": [*reply.warnings, *reading.warnings]})
 
     def _call(self, index: int, action: Action) -> ToolCall:
-        return ToolCall(id=f"{self._ids}-{index}", name=action.name, arguments=action.arguments, fault=action.fault)
+        return ToolCall(id=f"{self.ids}-{index}", name=action.name, arguments=action.arguments, fault=action.fault)
 
 
 def _with_text(reply: ModelReply, text: str) -> ModelReply:
