@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -103,26 +104,21 @@ class _Reader(StreamReader):
         await super().between()
 
 
+@dataclass
 class BackgroundResponse:
     """One call: a response is begun, or one is read on that another attempt has begun."""
 
-    def __init__(
-        self,
-        call: SdkCall,
-        assembler: Callable[[], StreamAssembler],
-        on_delta: Callable[[Delta], None],
-        record: BackgroundRecord,
-    ) -> None:
-        self.call = call
-        self._new_assembler = assembler
-        self._on_delta = on_delta
-        self._record = record
-        self._id = record.response
-        self._after = record.after
+    call: SdkCall
+    new_assembler: Callable[[], StreamAssembler]
+    on_delta: Callable[[Delta], None]
+    record: BackgroundRecord
+    _status: str = ""
+    _may_stream: bool = True
+    _is_over: bool = False
+
+    def __post_init__(self) -> None:
+        self._id, self._after = self.record.response, self.record.after
         self._is_recorded = bool(self._id)
-        self._status = ""
-        self._may_stream = True
-        self._is_over = False
 
     @property
     def is_kept(self) -> bool:
@@ -143,7 +139,7 @@ class BackgroundResponse:
             text = f"No complete answer within {self.call.timeout:g} s{state}"
             raise self.call.error(text, "timeout") from error
         except asyncio.CancelledError:
-            if self._id and not await self._record.is_handed_on():
+            if self._id and not await self.record.is_handed_on():
                 await self._end()
             raise
         except ModelError as error:
@@ -156,14 +152,14 @@ class BackgroundResponse:
             try:
                 return await (self._go_on() if self._id else self._begin(request))
             except _UnknownError:
-                await self._record.forget()
+                await self.record.forget()
                 self._id, self._after, self._is_recorded = "", None, False
         raise self.call.error("The provider does not know the responses that it has just begun", "server")
 
     async def _begin(self, request: JsonView) -> JsonObject:
         """Ask for a response, and read it. Raises NoBackgroundError where the provider has no such thing."""
-        assembler = self._new_assembler()
-        reader = _Reader(assembler, self._on_delta, self)
+        assembler = self.new_assembler()
+        reader = _Reader(assembler, self.on_delta, self)
         body = {**request, "background": True, "store": True}
         if "background_options" not in request:  # What the provider may put off is never streamed.
             body["stream"] = True
@@ -193,8 +189,8 @@ class BackgroundResponse:
 
     async def _go_on(self) -> JsonObject:
         """Read on where another attempt has stopped. Raises _UnknownError where the provider has no such response."""
-        assembler = self._new_assembler()
-        reader = _Reader(assembler, self._on_delta, self)
+        assembler = self.new_assembler()
+        reader = _Reader(assembler, self.on_delta, self)
         return await self._end_of(assembler, reader, is_from_start=self._after is None)
 
     async def _end_of(self, assembler: StreamAssembler, reader: _Reader, *, is_from_start: bool) -> JsonObject:
@@ -285,18 +281,18 @@ class BackgroundResponse:
             return
         self._after = number
         if self._id:
-            self._record.advance(number)
+            self.record.advance(number)
 
     async def settle(self) -> None:
         """Have the id recorded, if it is not."""
         if self._id and not self._is_recorded:
             self._is_recorded = True
-            await self._record.record(self._id)
+            await self.record.record(self._id)
 
     async def _end(self) -> None:
         if self._id:
             await end_response(self.call, self._id)
-            await self._record.end()
+            await self.record.end()
 
 
 async def end_response(call: SdkCall, id: str) -> None:

@@ -76,13 +76,8 @@ def _is_said(text: Any) -> bool:
 def _is_marked(request: JsonObject) -> bool:
     system = request.get("system")
     groups = [request.get("tools") or (), system if isinstance(system, list) else ()]
-    if "cache_control" in request or any(_has(block, "cache_control") for group in groups for block in group):
-        return True
-    for turn in request["messages"]:
-        for block in turn["content"]:
-            if "cache_control" in block and block["cache_control"]:
-                return True
-    return False
+    groups += [turn["content"] for turn in request["messages"]]
+    return "cache_control" in request or any(_has(block, "cache_control") for group in groups for block in group)
 
 
 def _has(block: Any, name: str) -> bool:
@@ -130,13 +125,9 @@ def _instructs(item: JsonObject) -> bool:
 
 
 def _has_breakpoints(request: JsonObject, messages: str) -> bool:
-    if "prompt_cache_options" in request:
-        return True
-    for item in request[messages]:
-        content = item.get("content")
-        if content.__class__ is list and any(_has(part, "prompt_cache_breakpoint") for part in content):
-            return True
-    return False
+    contents = [item.get("content") for item in request[messages]]
+    parts = (part for content in contents if isinstance(content, list) for part in content)
+    return "prompt_cache_options" in request or any(_has(part, "prompt_cache_breakpoint") for part in parts)
 
 
 def _generation(model: Any) -> tuple[int, int]:

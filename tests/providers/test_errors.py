@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.loop.failed_calls import may_pass
-from perdure.providers.errors import error_from_http, retry_after_seconds
+from perdure.providers.errors import asked_wait, error_from_http
 
 
 def openai_error(message: str, code: str | None = None, type_: str = "invalid_request_error") -> dict[str, Any]:
@@ -117,4 +117,4 @@ NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
     ],
 )
 def test_retry_after_in_its_three_spellings(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after_seconds(headers, now=NOW) == seconds
+    assert asked_wait(headers, [], "", now=NOW) == seconds
