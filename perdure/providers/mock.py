@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from ..messages import Message, ModelReply, ToolCall
 from ..settings.mocks import VARIABLE
 from ..text import count_of
 from .base import Delta, ModelCallOptions, Provider
-from .structured import read_answer
+from .structured import read_answer, structured_value
 from .tool_call_text import arguments_text
 
 _WORD = re.compile(r"\s*\S+\s*|\s+")
@@ -22,6 +21,12 @@ _SEQUENCES = (
     f"Expected in {VARIABLE} one answer for each call: with `toolProtocol: json`, an action for each step, then "
     '"{}", then the text, such as ["{\\"tool\\": \\"echo\\", \\"arguments\\": {}}", "{}", "Done"]; with native calls, '
     '{"tool_calls": […]} for each step, then the text'
+)
+
+
+NO_ACTION = (
+    "Mock answer {} is an action of the JSON protocol, and this agent calls tools natively: it is taken as text. The "
+    "agent's file may say `metadata: {{perdure: {{toolProtocol: json}}}}`"
 )
 
 
@@ -44,6 +49,8 @@ class MockedModel(Provider):
                 f"the run has {count_of(len(answers), 'mock answer')}, and this is model call {place}. {_SEQUENCES}"
             )
         self._text = answers[place - 1]
+        value = structured_value(self._text)
+        self._value: JsonObject = value if isinstance(value, dict) else {}
         self._place = place
         self._reads_calls = reads_calls
 
@@ -72,7 +79,7 @@ class MockedModel(Provider):
     def reply(self, agent: Agent, response: JsonView) -> ModelReply:
         """Return the answer as a message; no tokens are used, and nothing is paid."""
         if calls := self._calls():
-            said = json.loads(self._text).get("content")
+            said = self._value.get("content")
             message = Message.assistant(said if isinstance(said, str) else "", calls)
             return ModelReply(message=message, finish_reason="tool_calls", cost_usd=0.0)
         output, faults = read_answer(self._text, agent.outputs) if agent.outputs else (None, [])
@@ -82,11 +89,11 @@ class MockedModel(Provider):
             output=output,
             faults=faults,
             cost_usd=0.0,
-            warnings=[self._no_action] if self._reads_calls and _is_action(self._text) else [],
+            warnings=[NO_ACTION.format(self._place)] if self._reads_calls and self._is_action() else [],
         )
 
     def _calls(self) -> list[ToolCall]:
-        asked = _object(self._text).get("tool_calls") if self._reads_calls else None
+        asked = self._value.get("tool_calls") if self._reads_calls else None
         return [
             ToolCall(
                 id=each["id"] if isinstance(each.get("id"), str) else f"mock_{self._place}_{index}_{each['name']}",
@@ -97,23 +104,6 @@ class MockedModel(Provider):
             if isinstance(each, dict) and isinstance(each.get("name"), str)
         ]
 
-    @property
-    def _no_action(self) -> str:
-        return (
-            f"Mock answer {self._place} is an action of the JSON protocol, and this agent calls tools natively: it is "
-            "taken as text. The agent's file may say `metadata: {perdure: {toolProtocol: json}}`"
-        )
-
-
-def _is_action(text: str) -> bool:
-    value = _object(text)
-    return text.strip() == "{}" or isinstance(value.get("tool"), str) or isinstance(value.get("agent"), str)
-
-
-def _object(text: str) -> JsonObject:
-    """Return the JSON object that the text is; {} for any other text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    def _is_action(self) -> bool:
+        named = isinstance(self._value.get("tool"), str) or isinstance(self._value.get("agent"), str)
+        return named or self._text.strip() == "{}"

@@ -64,7 +64,7 @@ class WireFormat(Provider):
     """Marks the original content that this API accepts back (`provider_content.api`)."""
     imitated: ClassVar[str]
     """The provider whose SDK makes the calls, also those of other servers that speak its format."""
-    expected: ClassVar[str] = "a response of this API"
+    expected = "a response of this API"
     """What a response looks like, in words for an error."""
     path: ClassVar[str]
     """The path of the endpoint, below the base URL of the SDK's client."""
@@ -74,9 +74,9 @@ class WireFormat(Provider):
     """The sampling options that the API has (§2.5): our name → its name. Others are dropped."""
     merged: ClassVar[frozenset[str]] = frozenset()
     """Keys whose objects `additionalProperties` may add to (an effort level beside an output format)."""
-    needs_message: ClassVar[bool] = False
+    needs_message = False
     """Whether the API requires a message besides the instructions."""
-    has_strict_tools: ClassVar[bool] = True
+    has_strict_tools = True
     """Whether a tool can be strict; where it can't, strict tools are offered as ordinary ones."""
 
     def __init__(self, key: str) -> None:
