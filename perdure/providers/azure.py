@@ -5,7 +5,6 @@ https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from functools import cache
@@ -77,31 +76,23 @@ def limits_by_max_tokens(connection: Connection | None) -> bool:
     return bool(version and _DATED.fullmatch(version)) and str(version) < _MAX_COMPLETION_TOKENS_SINCE
 
 
-class EntraTokens:
-    """Asks Entra ID for tokens, as `DefaultAzureCredential` of `azure-identity` finds who it is here."""
+def entra_token(provider: str) -> str:
+    """Return a token of Entra ID for whoever `DefaultAzureCredential` of `azure-identity` finds here.
 
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-
-    async def __call__(self) -> str:
-        """Return a token that is valid now; the library keeps it as long as it is. Raises ModelError."""
-        return await asyncio.to_thread(self._token)
-
-    def _token(self) -> str:
-        try:
-            from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
-        except ImportError:
-            text = "Entra ID needs azure-identity: pip install 'perdure[azure]' on the worker"
-            raise ModelError(text, kind="configuration", provider=self._provider) from None
-        try:
-            token: str = _credential().get_token(SCOPE).token
-        except (ServiceRequestError, ServiceResponseError) as error:
-            raise ModelError(f"Entra ID: {error}", kind="connection", provider=self._provider) from None
-        except AzureError as error:
-            raise ModelError(
-                f"Entra ID gives no token: {error}", kind="authentication", provider=self._provider
-            ) from None
-        return token
+    It is valid now; the library keeps it as long as it is. Takes a while. Raises ModelError.
+    """
+    try:
+        from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
+    except ImportError:
+        text = "Entra ID needs azure-identity: pip install 'perdure[azure]' on the worker"
+        raise ModelError(text, kind="configuration", provider=provider) from None
+    try:
+        token: str = _credential().get_token(SCOPE).token
+    except (ServiceRequestError, ServiceResponseError) as error:
+        raise ModelError(f"Entra ID: {error}", kind="connection", provider=provider) from None
+    except AzureError as error:
+        raise ModelError(f"Entra ID gives no token: {error}", kind="authentication", provider=provider) from None
+    return token
 
 
 @cache

@@ -53,10 +53,6 @@ class NoBackgroundError(Exception):
     """The provider makes no responses in the background."""
 
 
-class _UnknownError(Exception):
-    """The provider does not know the response."""
-
-
 class _Reader(StreamReader):
     """Reads a stream, has the id of its response recorded before it reads on, and then the number of each event."""
 
@@ -151,8 +147,10 @@ class BackgroundResponse:
         for _ in range(BEGINNINGS):
             try:
                 return await (self._go_on() if self._id else self._begin(request))
-            except _UnknownError:
-                await self.record.forget()
+            except ModelError as error:
+                if not self._id or error.status != 404:
+                    raise
+                await self.record.forget()  # The provider does not know the response.
                 self._id, self._after, self._is_recorded = "", None, False
         raise self.call.error("The provider does not know the responses that it has just begun", "server")
 
@@ -188,7 +186,7 @@ class BackgroundResponse:
         return made
 
     async def _go_on(self) -> JsonObject:
-        """Read on where another attempt has stopped. Raises _UnknownError where the provider has no such response."""
+        """Read on where another attempt has stopped. Raises ModelError of status 404 for an unknown response."""
         assembler = self.new_assembler()
         reader = _Reader(assembler, self.on_delta, self)
         return await self._end_of(assembler, reader, is_from_start=self._after is None)
@@ -226,21 +224,14 @@ class BackgroundResponse:
                 if not is_whole(response):
                     await reader.read(response)
         except ModelError as error:
-            if error.status == 404:
-                raise _UnknownError from error
             if error.status not in (400, 405, 422):
                 raise
             self._may_stream = False
 
     async def _ended(self) -> JsonObject | None:
         """Return the response as the provider has it, once it is whole. Raises ModelError when it has failed."""
-        try:
-            async with self.call.response(None, below=f"/{self._id}") as got:
-                response = await self.call.whole(got)
-        except ModelError as error:
-            if error.status == 404:
-                raise _UnknownError from error
-            raise
+        async with self.call.response(None, below=f"/{self._id}") as got:
+            response = await self.call.whole(got)
         self.hear({"type": f"response.{response.get('status')}", "response": response})
         if self._status in _FORMING:
             return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from inspect import iscoroutinefunction
@@ -22,7 +22,7 @@ from ..json_types import JsonObject
 from ..redaction import know_client
 from ..text import UTF_8
 from ..worker_limits import authorities_now
-from .azure import ENDPOINT_VARIABLE, AzureTarget, EntraTokens, azure_target
+from .azure import ENDPOINT_VARIABLE, AzureTarget, azure_target, entra_token
 from .sdks import AZURE_KEY, SdkNames
 
 NO_KEY = "no-key"
@@ -37,7 +37,7 @@ _KEYS = frozenset({"api_key", "auth_token"})
 _AMBIENT = ("organization", "project", "admin_api_key", "webhook_secret", "webhook_key")
 
 _ClientKey = tuple[object, ...]
-Secret = str | EntraTokens
+Secret = str | Callable[[], Awaitable[str]]
 
 
 _lock = Lock()
@@ -148,7 +148,7 @@ def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, pro
         return ambient.argument, ambient.value
     if sdk.is_azure and connection is not None and connection.kind == "foundry":
         if AZURE_KEY.fits(endpoint):
-            return "azure_ad_token_provider", EntraTokens(provider)
+            return "azure_ad_token_provider", partial(asyncio.to_thread, entra_token, provider)
         raise _misconfiguration(
             f"A token of Entra ID goes to Azure's hosts, and {endpoint!r} is none. If it is yours, name it in "
             f"{ENDPOINT_VARIABLE} of the worker's environment",

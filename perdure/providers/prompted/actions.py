@@ -195,11 +195,10 @@ def _agent(value: JsonObject) -> Action:
     name, task = value["agent"], value.get(TASK)
     if not isinstance(name, str):
         return _faulty("delegation", f"the agent's name must be a text, got {name!r:.80}", value)
-    if not task:
-        return Action(_delegate(name), _json(value), f"{INVALID}delegation: missing '{TASK}'")
-    if not isinstance(task, str):
-        return Action(_delegate(name), _json(value), f"{INVALID}delegation: '{TASK}' must be a text, got {task!r:.80}")
-    return Action(_delegate(name), _json({TASK: task}))
+    if isinstance(task, str) and task:
+        return Action(_delegate(name), _json({TASK: task}))
+    fault = f"'{TASK}' must be a text, got {task!r:.80}" if task else f"missing '{TASK}'"
+    return Action(_delegate(name), _json(value), f"{INVALID}delegation: {fault}")
 
 
 def _faulty(what: str, problem: str, value: Any) -> Action:
