@@ -59,8 +59,8 @@ def _kind_by_words(status: int, text: str, has_wait: bool) -> Any:
     for kind, row in table()["kinds"].items():
         is_read = status in row["read_with"] if "read_with" in row else status not in row.get("unread_with", ())
         words = [each for key in keys for each in row.get(key, ())]
-        is_read = is_read or (kind == "context_length" and overflow_figures(text)[1] is not None)
-        if words and is_read and pattern(*words).search(text):
+        may_be_it = is_read or kind == "context_length"
+        if words and may_be_it and pattern(*words).search(text) and (is_read or overflow_figures(text)[1]):
             return kind
     return None
 
