@@ -1,17 +1,15 @@
-"""Everything that the loop does besides deciding: the interface to the world outside, and what its parts share."""
+"""Everything that the loop does besides deciding: the interface to the world outside."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol
 
 from ..conversation import Conversation
 from ..errors import RunError
-from ..event_data import EventType, HoldReason, LoggedData, LoggedMessagesUpdatedData, StatusData
+from ..event_data import EventType, HoldReason, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..messages import Message, ModelReply, ToolResult
-from ..options import RunOptions
 from ..tool_calls import Approval, Asked, ToolRequest
 from ..unknown_outcomes import Reconciled, UnknownCall
 from .limits import Allowance, ChildEnd
@@ -144,38 +142,3 @@ class Effects(Protocol):
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
         """Wait until a person approves or denies the call, or answers the question, or `asked.deadline` has passed."""
-
-
-@dataclass
-class RunPart:
-    """A part of the loop of one run."""
-
-    effects: Effects
-    conversation: Conversation
-    options: RunOptions
-    state: LoopState
-    models: Sequence[str]
-    """The agent's model and those of its `fallback`, as `PROVIDER/ID`."""
-
-    @property
-    def model(self) -> str:
-        """The model that the run calls now; "" where it has no name."""
-        return self.models[self.state.fallback] if self.models else ""
-
-    def append(self, messages: list[Message]) -> None:
-        """Add messages to the conversation, which no guardrail has seen yet."""
-        self.conversation.append(messages)
-        self.state.unchecked += len(messages)
-        self.emit_messages()
-
-    def emit(self, type: EventType, data: LoggedData, *, call_id: str | None = None) -> None:
-        """Add an event of the iteration that is in progress."""
-        self.effects.emit(type, self.state.iteration, data, call_id=call_id)
-
-    def emit_messages(self) -> None:
-        """Say that the conversation has changed."""
-        self.emit("messages_updated", LoggedMessagesUpdatedData())
-
-    def emit_status(self, text: str, reason: str = "") -> None:
-        """Say what happens, to people."""
-        self.emit("status", StatusData(message=text, reason=reason) if reason else StatusData(message=text))

@@ -28,11 +28,11 @@ from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
 from ..settings.child_agents import TRANSFER
 from ..tool_calls import ToolSpec
-from .effects import Cancelled, Effects, RunPart
+from .effects import Cancelled, Effects
 from .limits import no_step_left, partial_text, reached_limit
 from .model_calls import ModelCalls
 from .overflow import ContextWindow
-from .state import LoopState, Outcome, outcome_of, output_error, send_back, unknown_calls_in
+from .state import LoopState, Outcome, RunPart, outcome_of, output_error, send_back, unknown_calls_in
 from .tool_round import ToolRound
 from .verdicts import checked_verdict, with_text
 
@@ -40,7 +40,7 @@ UNRAISED = "max_repeated_calls"
 """The limit that is no budget: a model that repeats itself would do so again."""
 
 
-class AgentLoop(RunPart):
+class AgentLoop(RunPart[Effects]):
     """One run of one agent. Its last event is its only terminal one.
 
     Args:

@@ -18,11 +18,11 @@ from ..event_data import (
 from ..messages import Message, ModelReply, Usage
 from ..options import RunOptions
 from ..text import duration_text, says_something
-from .effects import Calling, Cancelled, Effects, RunPart, Slept
+from .effects import Calling, Cancelled, Effects, Slept
 from .failed_calls import after
 from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
 from .overflow import CUT_AS_FAR, CUTS
-from .state import usage_data
+from .state import RunPart, usage_data
 
 NO_NATIVE_TOOLS = "The provider refuses tools, so the model is told of them in the prompt from now on"
 NO_TOOLS_ADVICE = ". Such a model is told of its tools in the prompt with tool_protocol='auto' or 'json'"
@@ -41,7 +41,7 @@ keep a run for ever."""
 
 
 @dataclass
-class ModelCalls(RunPart):
+class ModelCalls(RunPart[Effects]):
     """Calls the model for one run: says so, tries until it succeeds, counts what was used, and tells it."""
 
     make_room: Callable[[ModelError | None], Awaitable[bool]]

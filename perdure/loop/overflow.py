@@ -9,7 +9,8 @@ from ..errors import ModelError
 from ..event_data import CompactionCompleteData, CompactionFailedData, CompactionStartData
 from ..messages import ModelReply
 from ..trimming import TrimPlan, plan_trim, summarize_dropped, summary_message
-from .effects import Cancelled, RunPart
+from .effects import Cancelled, Effects
+from .state import RunPart
 
 CUTS = 8
 """How often the conversation is cut for one model call."""
@@ -25,7 +26,7 @@ CUT_AS_FAR = (
 
 
 @dataclass
-class ContextWindow(RunPart):
+class ContextWindow(RunPart[Effects]):
     """What one run sends of its conversation: the oldest messages give way to a summary of them."""
 
     compacted: bool

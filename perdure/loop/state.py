@@ -1,4 +1,4 @@
-"""What the loop remembers from one iteration to the next, and what a run gives in the end."""
+"""What the loop remembers from one iteration to the next, what its parts share, and what a run gives in the end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import isfinite
-from typing import Any, Literal, cast
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
+from ..conversation import Conversation
 from ..errors import OutputError, RunError
-from ..event_data import UsageData
+from ..event_data import EventType, LoggedData, LoggedMessagesUpdatedData, StatusData, UsageData
 from ..messages import CutShort, JsonObject, Message, ModelReply, ToolCall, Usage
 from ..options import RunOptions
 from ..schema import ANSWER
@@ -222,6 +223,50 @@ def _bounded_calls(calls: str) -> str:
 
 def usage_data(usage: Usage) -> UsageData:
     return cast(UsageData, usage.model_dump())
+
+
+class Emits(Protocol):
+    """As `Effects`."""
+
+    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None: ...
+
+
+Outside = TypeVar("Outside", bound=Emits)
+
+
+@dataclass
+class RunPart(Generic[Outside]):
+    """A part of the loop of one run."""
+
+    effects: Outside
+    conversation: Conversation
+    options: RunOptions
+    state: LoopState
+    models: Sequence[str]
+    """The agent's model and those of its `fallback`, as `PROVIDER/ID`."""
+
+    @property
+    def model(self) -> str:
+        """The model that the run calls now; "" where it has no name."""
+        return self.models[self.state.fallback] if self.models else ""
+
+    def append(self, messages: list[Message]) -> None:
+        """Add messages to the conversation, which no guardrail has seen yet."""
+        self.conversation.append(messages)
+        self.state.unchecked += len(messages)
+        self.emit_messages()
+
+    def emit(self, type: EventType, data: LoggedData, *, call_id: str | None = None) -> None:
+        """Add an event of the iteration that is in progress."""
+        self.effects.emit(type, self.state.iteration, data, call_id=call_id)
+
+    def emit_messages(self) -> None:
+        """Say that the conversation has changed."""
+        self.emit("messages_updated", LoggedMessagesUpdatedData())
+
+    def emit_status(self, text: str, reason: str = "") -> None:
+        """Say what happens, to people."""
+        self.emit("status", StatusData(message=text, reason=reason) if reason else StatusData(message=text))
 
 
 CORRECTION = "Your answer does not fit the declared output:"

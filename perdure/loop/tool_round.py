@@ -31,8 +31,9 @@ from ..tool_calls import (
 from ..tool_results import shorten, shown_bytes
 from ..unknown_outcomes import Reconciled, same_call, unknown_note
 from .decisions import Admitted, HumanDecisions, Immediate, refusal
-from .effects import Cancelled, RunPart
+from .effects import Cancelled, Effects
 from .limits import Allowances, Spent
+from .state import RunPart
 from .verdicts import checked_verdict
 
 MAX_MESSAGE_BYTES = 8 * 1024
@@ -85,7 +86,7 @@ MAX_SHOWN_ARGUMENTS = 8 * 1024
 
 
 @dataclass
-class ToolRound(RunPart):
+class ToolRound(RunPart[Effects]):
     """Answers the tool calls of one reply; every call gets exactly one result, cancelled or not."""
 
     tools: Mapping[str, ToolSpec]
