@@ -1,40 +1,19 @@
-"""Messages in no provider's format (§6.1), JSON types, and the base of everything that processes exchange."""
+"""Messages in no provider's format (§6.1)."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import IO, Annotated, Any, Literal, Self, TypeVar
+from typing import IO, Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from .exchanged import Exchanged as Exchanged
+from .exchanged import unless_empty as unless_empty
+from .exchanged import unless_none as unless_none
 from .json_types import JsonObject as JsonObject
 from .media import described_content, read_content
-
-T = TypeVar("T")
-
-
-class Exchanged(BaseModel):
-    """Keeps the fields that this version does not know, and passes them on.
-
-    The processes of one run need not be of one version: a run may be started by a newer client, continued by an older
-    worker, and continued again by a newer one. What the older one does not understand must still arrive.
-    """
-
-    model_config = ConfigDict(extra="allow")
-
-
-def unless_empty(default: T) -> T:
-    """A field with this default, which is false: it is left out of the JSON while its value is."""
-    field: T = Field(default=default, exclude_if=operator.not_)
-    return field
-
-
-def unless_none() -> Any:
-    """A field that is None by default, and left out of the JSON then."""
-    return Field(default=None, exclude_if=lambda value: value is None)
-
 
 Role = Literal["system", "user", "assistant", "developer", "tool"]
 DELEGATED = "task-delegation"

@@ -122,7 +122,8 @@ def instructions_by_path(
     agent: Agent, agents: Mapping[str, Agent], inputs: Mapping[str, Any]
 ) -> dict[str, list[Message]]:
     """Return the instructions of the agents as which a run of this one may go on, by path. Raises as `new_prompt`."""
-    return {path: new_prompt(other, inputs).instructions for path, other in handoffs_of(agent, agents).items()}
+    others = handoffs_of(agent, agents) if agents else {}
+    return {path: new_prompt(other, inputs).instructions for path, other in others.items()}
 
 
 def _shows(mark: Any, messages: Sequence[Message]) -> bool:
