@@ -147,13 +147,13 @@ class ModelCalls(RunPart[Effects]):
         cancelled.
         """
         retries = Retries(self.effects, self.options, has_others)
-        until = deadline(self.options, self.state)
         while True:
             try:
                 return await self._attempt(with_tools)
             except ModelError as error:
                 delay, text = retries.next_wait(error)
                 self.emit_status(text, error.account)
+                until = deadline(self.options, self.state)
                 left = delay if until is None else max(0.0, until - self.effects.now())
                 await self.effects.sleep(min(delay, left), "model retry")
                 if self.effects.cancelled():

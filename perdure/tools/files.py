@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..agents import Agent, loaded_from, others_of
-from ..declared_tools import Tool
+from ..declared_tools import PromptyTool, Tool
 from ..errors import LoadError
 from ..settings.child_agents import agents_for, child_tools, key_of
 from .kind import Kinds, RunStart
@@ -32,7 +32,7 @@ def agents_of_run(agent: Agent, others: dict[str, Agent]) -> dict[str, Agent]:
 
     Raises LoadError for an agent to hand over to that is not among them.
     """
-    if not any(tool.mode == "handoff" for tool in child_tools(agent)):
+    if not any(isinstance(tool, PromptyTool) and tool.mode == "handoff" for tool in agent.tools or ()):
         return others
     agents = agents_for(agent, {**others, loaded_from(agent).path: agent})
     for tool in [tool for each in (agent, *agents.values()) for tool in child_tools(each)]:

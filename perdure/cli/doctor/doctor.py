@@ -82,7 +82,7 @@ async def examined(
             held_runs(client, states),
             *([probed_settings(client)] if measurable else []),
         ]
-        _, *found = await asyncio.gather(ask_workers(client, states, now), *asked)
+        _, found = await asyncio.gather(ask_workers(client, states, now), asyncio.gather(*asked))
         usual = 1.5 * launch.POLL_SECONDS if server.embedded else POLL_SECONDS
         findings += [*of_workers(states), *without_workers(states, within or usual), *without_keys(states)]
         findings += [*without_what_they_need(states), *(each for several in found for each in several)]
