@@ -295,6 +295,8 @@ class LoadedFrom:
     """Those that were given with the agent in Python (`perdure.agent`), by the names of their tools."""
     output_type: Any = None
     """The type of its answer, where that was given with the agent in Python."""
+    instructions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """The function that gives it instructions, where that was given with the agent in Python, by its name."""
     handoffs: Mapping[str, LoadedFrom] = field(default_factory=dict)
     """The same of the agents in Python as which a run of this one may go on, by path."""
     output_validator: Callable[..., Any] | None = None

@@ -1,8 +1,10 @@
-"""User code that a run calls: guardrails allow, deny or rewrite (§13.4), compactors summarise (§13.3)."""
+"""User code that a run calls: guardrails allow, deny or rewrite (§13.4), compactors summarise (§13.3), functions give
+instructions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import PurePath
@@ -106,3 +108,21 @@ def prepare_tools(function: F) -> F:
 
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]
 """A function that summarises messages, or a `.prompty` agent that is given their text as its input `conversation`."""
+
+
+BY_FUNCTION = "instructions_by"
+"""In the metadata of instructions that a function has given: its name."""
+Instruct = Callable[..., str | Awaitable[str]]
+"""A function that gives instructions: of the run's inputs as a dict, and of a `ToolContext` with its deps, if it has
+parameters for them."""
+
+
+def with_instructions_by(name: str, text: str, messages: Sequence[Message], *, replaced: bool) -> list[Message]:
+    """Return the instructions that a run begins with: the agent's own, and the text of the function of that name.
+
+    Earlier texts of such functions go, and with `replaced`, so do the agent's own instructions. "" is no text.
+    """
+    own = [message for message in messages if not (replaced or BY_FUNCTION in message.metadata)]
+    given = Message.system(text)
+    given.metadata[BY_FUNCTION] = name
+    return [*own, given] if text.strip() else own

@@ -66,6 +66,10 @@ class RunOptions(BaseModel):
     prepare_tools: str | None = unless_none()
     """The name of a function that is registered on the worker, and decides before each model call which tools the model
     is offered; None for all."""
+    instructions_by: str | None = unless_none()
+    """The name of a function registered on the worker that makes instructions when a run or a turn begins."""
+    instructions_replaced: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether these stand in the place of the agent's own; otherwise they follow them."""
     tool_timeout: float = Field(default=30.0, gt=0, le=MAX_SECONDS)
     """For one execution of a tool that has no time-out of its own."""
     llm_timeout: float = Field(default=600.0, gt=0, le=MAX_SECONDS)

@@ -19,17 +19,19 @@ from ..guardrails import (
     GuardrailPoint,
     GuardrailResult,
     Guardrails,
+    Instruct,
     JudgedOutput,
     PrepareTools,
     prepare_functions,
 )
+from ..json_types import JsonView
 from ..loop.verdicts import rewritten_text
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..providers.base import FunctionDefinition, offered_functions
 from ..providers.structured import MAX_FAULT_CHARS, StructuredResult, read_answer, without_nulls
-from ..text import excerpt, one_line
+from ..text import excerpt, one_line, valid_text
 from ..tools.context import ToolContext
 from ..tools.decorator import check_call
 from ..tools.results import with_advice
@@ -39,6 +41,9 @@ from ..tools.user_loop import ThisLoop, UserLoop
 HookKind = Literal["plain", "async"]
 """A plain hook answers at once, an async one may wait."""
 POINTS: tuple[GuardrailPoint, ...] = get_args(GuardrailPoint)
+
+
+MAX_INSTRUCTIONS_CHARS = 256 * 1024
 
 
 class Hooks:
@@ -54,6 +59,7 @@ class Hooks:
         guardrails: Mapping[str, Guardrails],
         compactors: Mapping[str, Compactor],
         prepare_tools: Mapping[str, PrepareTools] | None = None,
+        instructions: Mapping[str, Instruct] | None = None,
         *,
         in_threads: bool = False,
         loop: UserLoop | None = None,
@@ -61,6 +67,7 @@ class Hooks:
         self._guardrails = guardrails
         self._compactors = compactors
         self._prepare_tools = ChainMap(dict(prepare_tools or {}), prepare_functions)
+        self._instructions = instructions or {}
         self._in_threads = in_threads
         self._loop = loop or ThisLoop()
 
@@ -88,6 +95,7 @@ class Hooks:
             ("guardrails", options.guardrails, self._guardrails),
             ("compactor", options.compactor, self._compactors),
             ("prepare_tools", options.prepare_tools, self._prepare_tools),
+            ("instructions", options.instructions_by, self._instructions),
         )
         return {
             f"{what} {name!r}": _not_registered(what, name, registered)
@@ -127,6 +135,22 @@ class Hooks:
             )
         rewrite = json.dumps(revised.rewrite) if agent.outputs else revised.rewrite
         return judged_output(agent, message, GuardrailResult(allowed=True, rewrite=rewrite))
+
+    async def instruct(self, name: str, inputs: JsonView, context: ToolContext) -> str:
+        """Return the instructions that the function of that name gives; "" for none.
+
+        Raises `ConfigurationError` for a name that is not registered, TypeError for anything but a text, ValueError for
+        one that is too long, and what the function raises.
+        """
+        function = _hook_named("instructions", name, self._instructions)
+        given = [dict(inputs)] if signature_of(function).parameters else []
+        title = f"instructions {name} of run {context.run_id}"
+        text = await self.call(function, *given, title=title, context=context)
+        if not isinstance(text, str):
+            raise TypeError(f"the instructions {name!r} are {text!r:.80}: expected a text")
+        if (size := len(text)) > MAX_INSTRUCTIONS_CHARS:
+            raise ValueError(f"they have {size:,} characters, at most {MAX_INSTRUCTIONS_CHARS:,} are possible")
+        return valid_text(text)
 
     async def judge(
         self, name: str, point: GuardrailPoint | Literal["validator"], *subject: Any, context: ToolContext | None = None
@@ -260,6 +284,10 @@ def _not_registered(what: str, name: str, registered: Mapping[str, Any]) -> str:
             f"a module of --tools, or create_worker(prepare_tools={{{name!r}: …}})"
         )
     argument = "compactors" if what == "compactor" else what
+    if what == "instructions":
+        return (
+            f"no {what} named {name!r} on this worker (registered: {known}): create_worker({argument}={{{name!r}: …}})"
+        )
     return (
         f"no {what} named {name!r} on this worker (registered: {known}): "
         f"start it with perdure worker --{what} MODULE:{name}, or create_worker({argument}={{{name!r}: …}})"

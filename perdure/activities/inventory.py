@@ -262,7 +262,7 @@ def changed_tool(name: str, change: str) -> Lacking:
 
 def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) -> Lacking | None:
     """Return the guardrail that this worker does not have, although the run's first worker had it."""
-    asked = options.model_copy(update={"compactor": None, "prepare_tools": None})
+    asked = _asking_for("guardrails", options)
     if lacking := lacking_hooks(hooks, asked):
         return lacking
     if point in hooks.kinds(asked):
@@ -273,7 +273,13 @@ def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) 
 
 def lacking_compactor(hooks: Hooks, options: RunOptions) -> Lacking | None:
     """Return the compactor that this worker does not have, although the run's first worker had it."""
-    return lacking_hooks(hooks, options.model_copy(update={"guardrails": None, "prepare_tools": None}))
+    return lacking_hooks(hooks, _asking_for("compactor", options))
+
+
+def _asking_for(hook: str, options: RunOptions) -> RunOptions:
+    """Return the options without the names of other hooks."""
+    others = {"guardrails", "compactor", "instructions_by", "prepare_tools"} - {hook}
+    return options.model_copy(update=dict.fromkeys(others))
 
 
 def lacking_mocks() -> Lacking:

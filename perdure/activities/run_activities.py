@@ -159,6 +159,7 @@ class RunActivities:
             self.call_model,
             self.end_response,
             self.judge,
+            self.instruct,
             self.compact,
             self.record,
             self.load_piece,
@@ -312,6 +313,16 @@ class RunActivities:
         if input.request is not None:
             return run, (input.request.name, input.request.arguments)
         return run, (input.message,)
+
+    @activity.defn(name=activities.INSTRUCT)
+    async def instruct(self, input: activities.InstructInput) -> str:
+        """Return the instructions that a function gives. What it raises is retried a few times."""
+        async with heartbeats(), asyncio.timeout(activities.JUDGE_SECONDS):
+            run = await self._runs.current()
+            if lacking := lacking_hooks(self._hooks, run.options):
+                raise refusal(lacking, input.offer)
+            name = str(run.options.instructions_by)
+            return redact(await self._hooks.instruct(name, run.inputs, _context(run, None)), run.agent)
 
     @activity.defn(name=activities.COMPACT)
     async def compact(self, input: activities.CompactInput) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from ..agents import Agent, LoadedAgent, loaded_from, others_of, split_model, with_others
 from ..argument_types import Expected, is_list, of_type, require_tools, require_type
 from ..errors import ConfigurationError
-from ..guardrails import PrepareTools
+from ..guardrails import Instruct, PrepareTools
 from ..prompty.jinja import parse_jinja, used_variables
 from ..prompty.load import load_dict
 from ..prompty.portable import portable
@@ -35,6 +35,7 @@ def agent(
     handoffs: Sequence[Agent | str | PathLike[str]] = (),
     output_validator: Callable[..., Any] | None = None,
     prepare_tools: PrepareTools | None = None,
+    instructions_by: Instruct | str | None = None,
     name: str = "agent",
     description: str | None = None,
     inputs: Mapping[str, Any] | None = None,
@@ -58,6 +59,9 @@ def agent(
     offered (`perdure.prepare_tools`). `options` are the model's, such as `{"temperature": 0}`. Relative paths in
     declarations start at `base_dir`.
 
+    `instructions_by` is a function, or the name of one on the workers, whose text follows the `instructions` in each
+    run and each turn of a session: it gets the inputs as a dict, and a `ToolContext`, if it has parameters for them.
+
     `handoffs` are agents as which a run of this one may go on: agents, paths of files, and names of agents that are
     among the `handoffs` of those, such as this one's own.
 
@@ -72,7 +76,10 @@ def agent(
     if output_validator is not None:
         own = (metadata or {}).get("perdure") or {}
         metadata = {**(metadata or {}), "perdure": {"guardrails": name, **own}}
-    given = toolset_of(tools)
+    given, by = toolset_of(tools), _functions_by(instructions_by)
+    if instructions_by is not None:
+        own = {**((metadata or {}).get("perdure") or {}), "instructionsBy": next(iter(by))}
+        metadata = {**(metadata or {}), "perdure": own}
     body = instructions if _is_asked(instructions) else instructions + _QUESTION
     data: dict[str, Any] = {
         "name": name,
@@ -94,8 +101,14 @@ def agent(
     if output_type is not None:
         loaded = with_output_type(loaded, output_type)
     prepare = {**given.prepare_tools, **({prepare_tools.__name__: prepare_tools} if prepare_tools else {})}
-    origin: dict[str, Any] = {"functions": given.functions, "output_type": output_type, "path": f"{name}{SUFFIX}"}
-    origin |= {"output_validator": output_validator, "prepare_tools": prepare}
+    origin: dict[str, Any] = {
+        "instructions": {name: each for name, each in by.items() if each},
+        "functions": given.functions,
+        "output_type": output_type,
+        "output_validator": output_validator,
+        "prepare_tools": prepare,
+        "path": f"{name}{SUFFIX}",
+    }
     return with_handoffs(LoadedAgent.of(loaded, **origin), handoffs)
 
 
@@ -143,6 +156,17 @@ def with_declared(agent: Agent, declarations: Sequence[Mapping[str, Any]]) -> Ag
     declared = load_dict({"tools": declarations}, defer_environment=True).tools if declarations else None
     new = [tool for tool in declared or () if agent.tool(tool.name) is None]
     return agent.model_copy(update={"tools": [*(agent.tools or []), *new]}) if new else agent
+
+
+def _functions_by(instructions_by: Any) -> dict[str, Instruct | None]:
+    """Return the function by its name; None for one that only workers have."""
+    if instructions_by is None:
+        return {}
+    if isinstance(instructions_by, str):
+        return {instructions_by: None}
+    expected = Expected("a function, or the name of one", lambda value: callable(value) and hasattr(value, "__name__"))
+    require_type("instructions_by", instructions_by, expected)
+    return {instructions_by.__name__: instructions_by}
 
 
 def _is_asked(instructions: str) -> bool:

@@ -24,7 +24,7 @@ from ..agents import Agent, loaded_from, with_others
 from ..argument_types import of_type, require, require_known, require_tools, require_type
 from ..errors import ConfigurationError
 from ..events import RunEvent
-from ..guardrails import Compactor, Guardrails, validators_of, with_validator
+from ..guardrails import Compactor, Guardrails, Instruct, validators_of, with_validator
 from ..messages import Message
 from ..model_choice import ModelChoice, model_choice
 from ..options import RunOptions
@@ -34,7 +34,7 @@ from ..settings.child_agents import child_tools, handoffs_of
 from ..settings.delegates import with_delegates
 from ..tools.declaration import agent_with_tools
 from ..tools.files import agents_of_run, record_tools
-from ..tools.handlers import toolset_of
+from ..tools.handlers import instructions_of, toolset_of
 from ..tools.kind import Kinds, ToolKind
 from ..tools.threads import LoopThread
 from ..tools.user_loop import end_on
@@ -158,6 +158,7 @@ async def invoke_agent_async(
     tracer_provider: TracerProvider | None = None,
     resources: Mapping[type, Callable[..., Any]] | None = None,
     deps: Any = None,
+    instructions: Mapping[str, Instruct] | None = None,
     tool_kinds: Mapping[str, ToolKind] | None = None,
     approve: Approve | None = None,
     answer: Answer | None = None,
@@ -188,7 +189,8 @@ async def invoke_agent_async(
     run's id. `prices` say what models cost, `credentials` have the secrets that the agent names (see `create_worker`).
     `tracer_provider` gets the run's spans; without one, the provider that the program has set, or the collector that
     OpenTelemetry's variables name. `deps` are what the run gives its functions (`ToolContext.deps`), `resources`
-    what tools share, and `tool_kinds` further kinds of tools (see `PerdurePlugin`).
+    what tools share, `instructions` functions for `instructions_by`, and `tool_kinds` further kinds of tools (see
+    `PerdurePlugin`).
     `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` stand in the place of what the agent's file says.
     `more` are further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
 
@@ -227,6 +229,7 @@ async def invoke_agent_async(
     hooks: dict[str, Any] = {
         "guardrails": {**validators_of([agent]), **({OWN_HOOKS: guardrails} if guardrails else {})},
         "compactors": {OWN_HOOKS: compactor} if compactor else None,
+        "instructions": {**instructions_of([agent]), **(instructions or {})},
         "prices": prices,
         "credentials": credentials,
         "tracer_provider": tracer_provider or provider_of_process(logger.warning),

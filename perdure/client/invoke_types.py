@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from ..activities.credentials import CredentialSource
 from ..agents import Agent
-from ..guardrails import Compactor, Guardrails
+from ..guardrails import Compactor, Guardrails, Instruct
 from ..messages import Message
 from ..providers.prices import PriceSource
 from ..tools.handlers import Toolset
@@ -34,6 +34,8 @@ class MoreOptions(TypedDict, total=False):
     """The fields of `RunOptions` that are not parameters of `invoke_agent` by themselves."""
 
     turn: int | None
+    instructions_by: str | None
+    instructions_replaced: bool
     tool_timeout: float
     llm_timeout: float
     retry_base_seconds: float
@@ -89,6 +91,7 @@ class InvokeOptions(MoreOptions, total=False):
     tracer_provider: TracerProvider | None
     resources: Mapping[type, Callable[..., Any]] | None
     deps: Any
+    instructions: Mapping[str, Instruct] | None
     tool_kinds: Mapping[str, ToolKind] | None
     approve: Approve | None
     answer: Answer | None

@@ -29,6 +29,7 @@ from ..protocol.run import RunInput
 from ..redaction import Redactor, redactor
 from ..schema import LENIENT, object_schema
 from ..settings.agent_file import options_for
+from ..settings.child_agents import handoffs_of
 from ..settings.delegates import as_started
 from ..text import did_you_mean, one_line, valid_json
 from ..tools.binding import bound_inputs
@@ -81,7 +82,7 @@ def new_run(
         agents=agents,
         handoffs=known.value(instructions_by_path(sent, agents, given) if handoffs is None else handoffs),
         messages=known.value(first),
-        inputs=known.value(bound_inputs(loaded, given)),
+        inputs=known.value(bound_inputs([loaded, *handoffs_of(sent, agents).values()], given, chosen)),
         deps=recorded_deps(deps, known),
         options=chosen,
         loop_version=LOOP_VERSION,

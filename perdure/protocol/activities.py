@@ -28,6 +28,7 @@ FINISH_CALL = "perdure.finish_call"
 RECONCILE = "perdure.reconcile"
 """Asks a tool's own function what became of a call of unknown outcome."""
 JUDGE = "perdure.judge"
+INSTRUCT = "perdure.instruct"
 COMPACT = "perdure.compact"
 RECORD = "perdure.record"
 LOAD_PIECE = "perdure.load_piece"
@@ -200,6 +201,12 @@ class CompactInput(ConversationInput, CallInput):
 
     head: int
     drop: int
+    offer: Offer | None = unless_empty(None)
+
+
+class InstructInput(CallInput):
+    """The agent's instructions are to be made, by the function that the options name."""
+
     offer: Offer | None = unless_empty(None)
 
 

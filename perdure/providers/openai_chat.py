@@ -30,7 +30,7 @@ from .tool_call_text import (
 from .wire_format import read_usage
 
 _INTERNAL_METADATA = frozenset(
-    {"provider_content", "status", "error_kind", "sent_as", "outcome_unknown", "settled_outcomes"}
+    {"provider_content", "status", "error_kind", "sent_as", "outcome_unknown", "settled_outcomes", "instructions_by"}
 )
 _MESSAGE_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio"})
 _CALL_FIELDS = frozenset({"index", "id", "type", "function"})

@@ -120,6 +120,8 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     update.update(own)
     for name in BUDGETS:
         update[name] = least(getattr(options, name), own.get(name))
+    for name in ("instructions_by", "instructions_replaced"):  # Of the agent itself, whoever has started the run.
+        update[name] = own.get(name, fields[name].get_default())
     for name in {"on_failure", "stale_after", "on_stale"} - own.keys():
         update.pop(name, None)
     update["prepare_tools"] = own.get("prepare_tools")

@@ -10,16 +10,17 @@ from typing import Any, ClassVar, Generic, ParamSpec
 
 from typing_extensions import TypeVar
 
-from ..activities.hooks import POINTS
+from ..activities.hooks import POINTS, Hooks
 from ..agents import Agent, loaded_from, others_of, with_others
 from ..argument_types import require, require_tools
 from ..client.callers import wait_for_result
 from ..client.output_type import OutputType, typed_output, with_output_type
 from ..client.run_input import loaded_agent, recorded_deps
-from ..conversation import Conversation, Instruct
+from ..conversation import Conversation, count_of_instructions
+from ..conversation import Instruct as Instructions
 from ..errors import LoadError, RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData, LoggedMessagesUpdatedData, StatusData
-from ..guardrails import Compactor, Guardrails, with_validator
+from ..guardrails import Compactor, Guardrails, Instruct, with_instructions_by, with_validator
 from ..loop.child_runs import answer_result, child_options, depth_refusal, end_of, failure_result
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.loop import AgentLoop
@@ -35,9 +36,10 @@ from ..redaction import redactor
 from ..settings.agent_file import options_after_handoff, options_for
 from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
+from ..tools.context import ToolContext, open_deps
 from ..tools.dispatch import ToolBox
 from ..tools.files import agents_of_run, record_tools
-from ..tools.handlers import collect_tools, toolset_of
+from ..tools.handlers import collect_tools, instructions_of, toolset_of
 from ..tools.kind import Asking, Kinds, ToolKind
 from .direct_effects import (
     AnswerFunction,
@@ -85,6 +87,7 @@ class InProcessRun(Generic[T]):
         tool_kinds: Mapping[str, ToolKind] | None = None,
         resources: Mapping[type, Callable[..., Any]] | None = None,
         deps: Any = None,
+        instructions: Mapping[str, Instruct] | None = None,
         options: RunOptions | Mapping[str, Any] | None = None,
         guardrails: Guardrails | None = None,
         compactor: Compactor | None = None,
@@ -106,6 +109,7 @@ class InProcessRun(Generic[T]):
         loaded, known = with_others(loaded, others), loaded_from(given)
         output_type = known.output_type if output_type is None else output_type
         tools = {**collect_tools([given]), **collect_tools(tools)}
+        self._instructions = {**instructions_of([given]), **(instructions or {})}
         self._output_type = output_type
         self._output_types = {path: other.output_type for path, other in known.handoffs.items()}
         if output_type is not None:
@@ -160,6 +164,7 @@ class InProcessRun(Generic[T]):
 
     async def _run(self) -> RunResult[T]:
         state: LoopState | None = None
+        await self._instruct(list(self.conversation.messages[: count_of_instructions(self.conversation.messages)]))
         while True:
             self.effects.specs = await self._offered_tools()
             loop = self._loop(state)
@@ -168,6 +173,7 @@ class InProcessRun(Generic[T]):
                 return self._result(await loop.run(), loop.state)
             except HandedOff as handed:
                 self._go_on_as(handed.args[0])
+                await self._instruct(self._handoffs[handed.args[0]])
             except RunError as error:
                 error.messages = list(self.conversation.messages)
                 raise
@@ -179,9 +185,18 @@ class InProcessRun(Generic[T]):
         effects, others = self.effects, others_of(self.effects.agent)
         effects.options = options_after_handoff(effects.options, effects.agent, others[path])
         effects.agent = with_others(others[path], others)
-        self.conversation.apply(Instruct(messages=self._handoffs[path]))
         self._output_type = self._output_types.get(path)
-        effects.emit("messages_updated", self._state.iteration, LoggedMessagesUpdatedData())
+
+    async def _instruct(self, own: list[Message]) -> None:
+        """Let the conversation begin with the agent's own instructions, and with those that its function gives."""
+        effects, known = self.effects, self.conversation.messages
+        if (name := effects.options.instructions_by) is not None:
+            hooks = Hooks({}, {}, instructions=self._instructions)
+            text = await hooks.instruct(name, effects.inputs, ToolContext(deps=open_deps(effects.deps)))
+            own = with_instructions_by(name, text, own, replaced=effects.options.instructions_replaced)
+        if own != known[: count_of_instructions(known)]:
+            self.conversation.apply(Instructions(messages=own))
+            effects.emit("messages_updated", self._state.iteration, LoggedMessagesUpdatedData())
 
     async def _offered_tools(self) -> dict[str, ToolSpec]:
         inventory = await self.effects.toolbox.inventory(
@@ -267,6 +282,7 @@ class InProcessRun(Generic[T]):
             tool_kinds=self._tool_kinds,
             resources=self._resources,
             deps=effects.deps,
+            instructions=self._instructions,
             options=options,
             guardrails=effects.guardrails,
             compactor=effects.compactor,

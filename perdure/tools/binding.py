@@ -9,6 +9,8 @@ from ..agents import Agent
 from ..declared_tools import Tool
 from ..errors import warn_caller
 from ..json_types import JsonObject, JsonView
+from ..options import RunOptions
+from ..settings.agent_file import settings_of
 
 
 def bind_tools(agent: Agent, tools: Sequence[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
@@ -57,14 +59,19 @@ def apply_bindings(tool: Tool | None, arguments: JsonView, inputs: JsonView) -> 
     return {**arguments, **bound}
 
 
-def bound_inputs(agent: Agent, inputs: JsonView) -> JsonObject:
-    """Inputs that bindings of the agent's tools refer to, with their defaults: all that its run needs of them.
+def bound_inputs(agents: Sequence[Agent], inputs: JsonView, options: RunOptions) -> JsonObject:
+    """Inputs that bindings of the agents' tools refer to, with their defaults: all that their run needs of them.
 
-    The rendered messages have the others.
+    The rendered messages have the others. A function that gives instructions needs them all.
     """
-    bound = {binding.input for tool in agent.tools or [] for binding in (tool.bindings or {}).values()}
+    bound = {
+        binding.input for each in agents for tool in each.tools or () for binding in (tool.bindings or {}).values()
+    }
+    declared = [each for agent in agents for each in agent.inputs or ()]
+    if options.instructions_by or any(settings_of(each).chosen.get("instructions_by") for each in agents):
+        bound |= inputs.keys() | {each.name for each in declared}
     if not bound:
         return {}
-    defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
+    defaults = {each.name: each.default for each in declared if each.default is not None}
     known = {**defaults, **inputs}
     return {name: known[name] for name in sorted(bound) if name in known}

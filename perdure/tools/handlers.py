@@ -107,6 +107,13 @@ def _functions_of(item: ToolFunction | ModuleType | Agent | Toolset) -> list[tup
     return [(tool_name(function), function) for function in functions]
 
 
+def instructions_of(given: object) -> dict[str, Callable[..., Any]]:
+    """Return the functions that give instructions to the agents among these tools, by name."""
+    agents = [loaded_from(each) for each in given if isinstance(each, Agent)] if isinstance(given, Iterable) else []
+    origins = [origin for agent in agents for origin in (agent, *agent.handoffs.values())]
+    return {name: each for origin in origins for name, each in origin.instructions.items()}
+
+
 def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFunction) -> None:
     """Add one function. Raises ConfigurationError when another one has the name."""
     if collected.setdefault(name, function) is not function:

@@ -13,6 +13,7 @@ from ..declared_tools import RICH_KINDS, PromptyTool, Property, Tool
 from ..errors import ConfigurationError, LoadError
 from ..json_types import JsonView
 from ..messages import Message
+from ..options import RunOptions
 from ..payloads.failures import require_recordable
 from ..prompty.load import load
 from ..prompty.portable import portable
@@ -20,7 +21,7 @@ from ..prompty.prepare import first_messages, instructions_by_path
 from ..prompty.references import contained_path
 from ..schema import object_schema
 from ..settings.agent_file import settings_of
-from ..settings.child_agents import TRANSFER, child_tools, key_of, with_keys
+from ..settings.child_agents import TRANSFER, child_tools, handoffs_of, key_of, with_keys
 from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, Handoff, PreparedRun
 from .binding import bound_inputs
@@ -239,6 +240,7 @@ def _prepared_run(tool: PromptyTool, child: Agent, arguments: JsonView, before: 
     at = len(messages) - (1 if messages and not messages[-1].instructs else 0)
     messages[at:at] = before
     handoffs = instructions_by_path(child, others_of(child), inputs)
-    run = PreparedRun(messages=messages, inputs=bound_inputs(child, inputs), handoffs=handoffs)
+    bound = bound_inputs([child, *handoffs_of(child, others_of(child)).values()], inputs, RunOptions())
+    run = PreparedRun(messages=messages, inputs=bound, handoffs=handoffs)
     require_recordable(run, f"What the agent {tool.path!r} is to begin with")
     return run

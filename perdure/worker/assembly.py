@@ -17,7 +17,7 @@ from ..activities.credentials import CredentialSource
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
 from ..agents import Agent
 from ..errors import ConfigurationError
-from ..guardrails import Compactor, Guardrails, PrepareTools
+from ..guardrails import Compactor, Guardrails, Instruct, PrepareTools
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
 from ..tools.handlers import Toolset, collect_tools
@@ -38,6 +38,7 @@ def create_worker(
     guardrails: Mapping[str, Guardrails] | None = None,
     compactors: Mapping[str, Compactor] | None = None,
     prepare_tools: Mapping[str, PrepareTools] | None = None,
+    instructions: Mapping[str, Instruct] | None = None,
     tool_kinds: Mapping[str, ToolKind] | None = None,
     resources: Mapping[type, Callable[..., Any]] | None = None,
     prompt_root: str | PathLike[str] | None = None,
@@ -79,6 +80,7 @@ def create_worker(
         guardrails=guardrails,
         compactors=compactors,
         prepare_tools=prepare_tools,
+        instructions=instructions,
         tool_kinds=tool_kinds,
         resources=resources,
         prompt_root=prompt_root,

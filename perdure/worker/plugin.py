@@ -27,7 +27,7 @@ from ..activities.tool_activities import ToolActivities
 from ..agents import Agent
 from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
-from ..guardrails import Compactor, Guardrails, PrepareTools, validators_of
+from ..guardrails import Compactor, Guardrails, Instruct, PrepareTools, validators_of
 from ..options import CLOUD_CADENCE, OWN_CADENCE
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
@@ -37,7 +37,7 @@ from ..providers.clients import close_clients
 from ..providers.prices import Prices, PriceSource
 from ..settings.agent_file import is_cloud
 from ..tools.dispatch import ToolBox
-from ..tools.handlers import Toolset, toolset_of
+from ..tools.handlers import Toolset, instructions_of, toolset_of
 from ..tools.kind import ToolKind
 from ..tools.signature import is_async
 from ..tools.threads import watchdog
@@ -143,6 +143,8 @@ class PerdurePlugin(SimplePlugin):
     Args:
         tools: Functions by tool name, or functions made with `@tool`, and toolsets: of these, the functions.
         guardrails: Guardrails by the name that `RunOptions.guardrails` has.
+        instructions: Functions that give instructions, by the name that `RunOptions.instructions_by` has; those of the
+            agents among the `tools` are there by themselves.
         compactors: Compactors by the name that `RunOptions.compactor` has.
         prepare_tools: Functions that decide which tools are offered, by the name that `RunOptions.prepare_tools` has.
         tool_kinds: Kinds of tools by the `kind` that a file declares, in place of perdure's own of that name.
@@ -181,6 +183,7 @@ class PerdurePlugin(SimplePlugin):
         guardrails: Mapping[str, Guardrails] | None = None,
         compactors: Mapping[str, Compactor] | None = None,
         prepare_tools: Mapping[str, PrepareTools] | None = None,
+        instructions: Mapping[str, Instruct] | None = None,
         tool_kinds: Mapping[str, ToolKind] | None = None,
         resources: Mapping[type, Callable[..., Any]] | None = None,
         prompt_root: str | PathLike[str] | None = None,
@@ -202,6 +205,7 @@ class PerdurePlugin(SimplePlugin):
         require_each("guardrails", guardrails, "guardrails")
         require_each("compactors", compactors, "compactor")
         require_each("prepare_tools", prepare_tools, "on_event")
+        require_each("instructions", instructions, "on_event")
         require(tool_kinds=tool_kinds, resources=resources)
         self.rates = checked_rates(model_rate)
         self._by_tenant = metrics_by_tenant
@@ -224,6 +228,7 @@ class PerdurePlugin(SimplePlugin):
                 {**validators_of(tools), **(guardrails or {})},
                 compactors or {},
                 {**toolset_of(tools).prepare_tools, **(prepare_tools or {})},
+                {**instructions_of(tools), **(instructions or {})},
                 in_threads=True,
                 loop=self.user_loop,
             ),

@@ -32,6 +32,7 @@ from .continue_as_new import ContinueAsNew
 from .deciders import require_entitled
 from .effects import TemporalEffects
 from .holding import read_go_on
+from .instructions import instruct
 from .locks import require_as_locked
 from .notices import Notices
 from .offers import Offers, report_unavailable, require_version, take_inventory, take_inventory_again
@@ -253,8 +254,8 @@ class AgentRun:
             state.inventory = await take_inventory_again(state)
         with suppress(Cancelled):
             await Offers(state).run(lambda offer: load_beginning(input, state.conversation))
-            if input.carried is not None and input.carried.is_handoff:
-                state.instruct(input.handoffs[input.handed_to])
+            if input.carried.is_handoff if input.carried else state.options.instructions_by:
+                await instruct(state)
 
     def _loop(self) -> AgentLoop:
         """Return the loop of §13.7, on Temporal."""

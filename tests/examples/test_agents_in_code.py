@@ -51,6 +51,12 @@ def _handoffs(names: dict[str, Any], model: ScriptedModel) -> None:
     assert [request.body["model"] for request in model.requests] == ["gpt-5", *["claude-sonnet-4-5"] * 2]
 
 
+@section("Instructions by a function", [says("It was sent.")])
+def _instructions(names: dict[str, Any], model: ScriptedModel) -> None:
+    texts = [message.text for message in model.requests[0].messages]
+    assert texts[:2] == ["You answer customers.", "The user is Ada, who asks: Where is A-1?"]
+
+
 def _claims(request: ScriptedRequest) -> ScriptedReply:
     if any("late" in message.text for message in request.messages):
         return says('{"answer": {"text": "When was it sent?"}}', chunk_delay=0.1)

@@ -1,4 +1,4 @@
-"""SIGKILL to the worker of a run that is handed over, at each of its points: deps and agents are as they were."""
+"""SIGKILL to the worker of a run that is handed over, at each of its points: deps, agents and instructions stay."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class HeldReplies(GatedReplies):
 
 def desk(model: ScriptedModel) -> Any:
     at: dict[str, Any] = {"connection": {"endpoint": model.openai_endpoint}}
-    billing = perdure.agent("openai/billing", name="billing", instructions="You bill.", tools=[declared("step")], **at)
+    more = {"tools": [declared("step")], "instructions_by": "greet", **at}
+    billing = perdure.agent("openai/billing", name="billing", instructions="You bill.", **more)
     return perdure.agent("openai/triage", name="triage", instructions="You sort.", handoffs=[billing], **at)
 
 
@@ -53,7 +54,8 @@ async def killed_at(scene: Scene, point: Point, script: HeldReplies) -> None:
     outcome = await scene.outcome()
     assert (outcome.result.agent, outcome.result.output) == ("billing", "All done."), point
     told = {(request.step, request.body["model"], _instructions(request.messages)) for request in scene.model.requests}
-    assert told == {(0, "triage", "You sort."), (1, "billing", "You bill."), (2, "billing", "You bill.")}, point
+    billing = "You bill.\nGreet north."
+    assert told == {(0, "triage", "You sort."), (1, "billing", billing), (2, "billing", billing)}, point
     assert {str(entry["deps"]) for entry in read_diary(scene.folder)} == {str(DEPS)}, point
     assert outcome.ended == {"call_2": 1}, point
 

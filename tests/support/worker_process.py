@@ -90,7 +90,8 @@ async def serve(job: WorkerJob) -> None:
         tools = vector_tools(job, case, client)
         if case.guardrails:
             guardrails["vector"] = case.guardrails
-    hooks: dict[str, Any] = {"guardrails": guardrails, "prepare_tools": {"in_turn": in_turn}}
+    by_name: dict[str, Any] = {"instructions": {"greet": greet}, "prepare_tools": {"in_turn": in_turn}}
+    hooks: dict[str, Any] = {"guardrails": guardrails, **by_name}
     worker = create_worker(client, task_queue=job.task_queue, tools=tools, **hooks, **job.options)
     await worker.run()
 
@@ -98,6 +99,10 @@ async def serve(job: WorkerJob) -> None:
 def in_turn(tools: list[FunctionDefinition], context: ToolContext) -> list[FunctionDefinition]:
     """In each iteration one tool of the agent, in their order; none once all were offered."""
     return tools[context.iteration - 1 : context.iteration]
+
+
+def greet(context: ToolContext) -> str:
+    return f"Greet {context.deps.tenant}."
 
 
 def diary_tools(job: WorkerJob) -> dict[str, Callable[..., Any]]:

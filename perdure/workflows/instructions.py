@@ -1,0 +1,59 @@
+"""Instructions that a function gives, when a run or a turn begins, or goes on as another agent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from ..conversation import count_of_instructions
+from ..guardrails import with_instructions_by
+from ..protocol import activities
+from .offers import Offers
+from .policies import COMPACTION_RETRIES, MARGIN, OFFERED_RETRIES, describe_failure
+from .run_state import RunState
+from .waiting import give_up, wait_until_done
+
+INSTRUCTIONS_FAILED = "instructions"
+"""The kind of the error of a run whose function has failed."""
+
+
+async def instruct(state: RunState) -> None:
+    """Give the conversation the instructions that a run, a turn or the next agent begins with.
+
+    Those that a function gives are recorded. Raises ApplicationError where it fails in each of a few attempts.
+    """
+    input, options, known = state.input, state.options, state.conversation.messages
+    before = known[: count_of_instructions(known)]
+    own = input.handoffs[input.handed_to] if input.carried is not None else before
+    if (name := options.instructions_by) is not None:
+        own = with_instructions_by(name, await _text(state, name), own, replaced=options.instructions_replaced)
+    if own != before and not state.cancelled:
+        state.instruct(own)
+
+
+async def _text(state: RunState, name: str) -> str:
+    try:
+        return await Offers(state).run(lambda offer: _ask(state, offer))
+    except ActivityError as error:
+        why = f"The instructions {name!r} failed: {describe_failure(error)[1]}"
+        raise ApplicationError(why, type=INSTRUCTIONS_FAILED, non_retryable=True) from error
+
+
+async def _ask(state: RunState, offer: activities.Offer | None) -> str:
+    handle = workflow.start_activity(
+        activities.INSTRUCT,
+        activities.InstructInput(offer=offer, fresh=state.freshness),
+        result_type=str,
+        start_to_close_timeout=timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN,
+        heartbeat_timeout=state.heartbeat_timeout,
+        retry_policy=OFFERED_RETRIES if offer else COMPACTION_RETRIES,
+        summary=f"instructions by {state.options.instructions_by}",
+    )
+    if not await wait_until_done(handle, state):
+        await give_up(handle)
+        return ""
+    text: str = await handle
+    state.note_end(None)
+    return text
