@@ -77,12 +77,13 @@ def new_run(
     recorded, agents = (loaded, {}) if workflow.in_workflow() else record_tools(loaded)
     sent = portable(recorded)
     agents = agents_of_run(sent, agents)
+    others = handoffs_of(sent, agents) if agents else {}
     return RunInput(
         agent=sent,
         agents=agents,
-        handoffs=known.value(instructions_by_path(sent, agents, given) if handoffs is None else handoffs),
+        handoffs=known.value(instructions_by_path(others, given) if handoffs is None else handoffs),
         messages=known.value(first),
-        inputs=known.value(bound_inputs([loaded, *handoffs_of(sent, agents).values()], given, chosen)),
+        inputs=known.value(bound_inputs([loaded, *others.values()], given, chosen)),
         deps=recorded_deps(deps, known),
         options=chosen,
         loop_version=LOOP_VERSION,

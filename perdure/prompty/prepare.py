@@ -12,7 +12,6 @@ from ..agents import Agent
 from ..errors import ConfigurationError, InvokerError, RenderError
 from ..json_types import JsonObject, JsonView
 from ..messages import Message
-from ..settings.child_agents import handoffs_of
 from ..text import did_you_mean
 from .jinja import parse_jinja, used_variables
 from .parse import parse
@@ -118,11 +117,8 @@ def new_prompt(agent: Agent, inputs: Mapping[str, Any]) -> NewPrompt:
     return NewPrompt(instructions, None if unknown else messages, unknown)
 
 
-def instructions_by_path(
-    agent: Agent, agents: Mapping[str, Agent], inputs: Mapping[str, Any]
-) -> dict[str, list[Message]]:
-    """Return the instructions of the agents as which a run of this one may go on, by path. Raises as `new_prompt`."""
-    others = handoffs_of(agent, agents) if agents else {}
+def instructions_by_path(others: Mapping[str, Agent], inputs: Mapping[str, Any]) -> dict[str, list[Message]]:
+    """Return the instructions of the agents as which a run may go on, by path. Raises as `new_prompt`."""
     return {path: new_prompt(other, inputs).instructions for path, other in others.items()}
 
 

@@ -34,6 +34,7 @@ from ..protocol.outcome import RunResult
 from ..providers.prices import PriceSource
 from ..redaction import redactor
 from ..settings.agent_file import options_after_handoff, options_for
+from ..settings.child_agents import handoffs_of
 from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..tools.context import ToolContext, open_deps
@@ -115,7 +116,7 @@ class InProcessRun(Generic[T]):
         if output_type is not None:
             loaded = with_output_type(loaded, output_type)
         inputs = with_media_read(loaded, inputs or {})
-        self._handoffs = instructions_by_path(loaded, others, inputs)
+        self._handoffs = instructions_by_path(handoffs_of(loaded, others), inputs)
         self.conversation = Conversation(prepare(loaded, inputs) if messages is None else messages)
         self.effects = self.effects_type(
             agent=loaded,

@@ -239,8 +239,8 @@ def _prepared_run(tool: PromptyTool, child: Agent, arguments: JsonView, before: 
     messages = [*first_messages(child, inputs), *messages]
     at = len(messages) - (1 if messages and not messages[-1].instructs else 0)
     messages[at:at] = before
-    handoffs = instructions_by_path(child, others_of(child), inputs)
-    bound = bound_inputs([child, *handoffs_of(child, others_of(child)).values()], inputs, RunOptions())
-    run = PreparedRun(messages=messages, inputs=bound, handoffs=handoffs)
+    others = handoffs_of(child, others_of(child))
+    bound = bound_inputs([child, *others.values()], inputs, RunOptions())
+    run = PreparedRun(messages=messages, inputs=bound, handoffs=instructions_by_path(others, inputs))
     require_recordable(run, f"What the agent {tool.path!r} is to begin with")
     return run
