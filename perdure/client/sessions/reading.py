@@ -280,9 +280,11 @@ class Reader:
             handle = self._client.get_workflow_handle(self._id, run_id=described.run_id)
             if (answer := await ask(handle, STATUS, answer=SessionStatus)) is not None:
                 return await self._with_pending(answer)
-        link = await read_session_link(self._client, self._id, described.run_id)
-        ended = listed_status(described).replace("done", "closed")
-        return await self._with_pending(recorded_status(link, ended="" if is_open else ended))
+        link, ended = await read_session_link(self._client, self._id, described.run_id), ""
+        if not is_open:
+            is_closed = described.status == WorkflowExecutionStatus.COMPLETED
+            ended = "closed" if is_closed else listed_status(described)
+        return await self._with_pending(recorded_status(link, ended=ended))
 
     async def _with_pending(self, status: SessionStatus) -> SessionStatus:
         """With what waits for a person in the run under way, and why it is held, as that run says it."""
