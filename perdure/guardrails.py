@@ -71,9 +71,8 @@ class Guardrails:
         return [each for each in found if each is not None]
 
 
-def with_validator(guardrails: Guardrails | None, agent: Agent) -> Guardrails | None:
-    """Return the guardrails, with the validator that was given with the agent where they have none."""
-    validator = loaded_from(agent).output_validator
+def with_validator(guardrails: Guardrails | None, validator: Callable[..., Any] | None) -> Guardrails | None:
+    """Return the guardrails, with the validator that was given with an agent where they have none."""
     if validator is None or (guardrails and guardrails.validator):
         return guardrails
     return replace(guardrails or Guardrails(), validator=validator)

@@ -35,7 +35,7 @@ from ..text import excerpt, one_line, valid_text
 from ..tools.context import ToolContext
 from ..tools.decorator import check_call
 from ..tools.results import with_advice
-from ..tools.signature import is_async, signature_of
+from ..tools.signature import UnfitDepsError, is_async, signature_of
 from ..tools.user_loop import ThisLoop, UserLoop
 
 HookKind = Literal["plain", "async"]
@@ -102,6 +102,24 @@ class Hooks:
             for what, name, registered in named
             if name is not None and name not in registered
         }
+
+    def misfits(self, options: RunOptions, deps: Any) -> list[str]:
+        """Return which functions that the options name expect other deps than the run has, and why."""
+        guardrails = self._guardrails.get(options.guardrails or "") or Guardrails()
+        functions = {f"{point} guardrail": getattr(guardrails, point) for point in POINTS}
+        functions |= {
+            "output validator": guardrails.validator,
+            "prepare_tools": self._prepare_tools.get(options.prepare_tools or ""),
+            "instructions": self._instructions.get(options.instructions_by or ""),
+        }
+        found: list[str] = []
+        for what, function in functions.items():
+            try:
+                if function is not None:
+                    signature_of(function).deps.of_json(deps)
+            except UnfitDepsError as error:
+                found.append(f"{what}: {error}")
+        return found
 
     def compactor(self, name: str) -> Compactor:
         """Return the compactor of that name. Raises `ConfigurationError` when none is registered."""
@@ -172,7 +190,7 @@ class Hooks:
                     return GuardrailResult(allowed=True, rewrite=to_jsonable_python(found))
                 return _verdict(found)
         except Exception as error:
-            if point == "validator" and isinstance(error, ValueError):
+            if point == "validator" and isinstance(error, ValueError) and not isinstance(error, UnfitDepsError):
                 return JudgedOutput(allowed=True, faults=[excerpt(str(error), MAX_FAULT_CHARS)])
             problem = with_advice(f"{type(error).__name__}: {error}")
             if deadline.expired():

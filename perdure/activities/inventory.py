@@ -193,6 +193,8 @@ async def _take_stock(
         return Inventory(lacking=_lacking_tools(tools.missing, toolbox.names))
     if lacking := lacking_hooks(hooks, options):
         return Inventory(lacking=lacking)
+    if misfits := hooks.misfits(options, asking.deps):
+        raise ConfigurationError("\n".join(misfits))
     if tools.unknown:
         return Inventory(lacking=_lacking_offers(tools.unknown))
     return Inventory(

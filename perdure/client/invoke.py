@@ -209,7 +209,7 @@ async def invoke_agent_async(
     for name, value, kind in (("cancel", cancel, CancellationToken), ("steering", steering, Steering)):
         require_type(name, value, of_type(f"a {kind.__name__}", kind))
     agent, functions = _agent_with_tools(path_or_agent, tools or (), model_choice(model, provider, endpoint))
-    guardrails = with_validator(guardrails, agent) if guardrails else None
+    guardrails = with_validator(guardrails, loaded_from(agent).output_validator) if guardrails else None
     said = given_options(
         max_iterations=max_iterations,
         max_llm_retries=max_llm_retries,
@@ -238,7 +238,7 @@ async def invoke_agent_async(
         "prepare_tools": toolset_of([agent]).prepare_tools,
     }
 
-    checks = with_validator(guardrails, agent) or Guardrails()
+    checks = with_validator(guardrails, loaded_from(agent).output_validator) or Guardrails()
     is_checked = output_type is not None or bool(checks.callbacks("output"))
     text = AnswerText(held_back_characters(agent, stream_after, is_checked=is_checked))
 

@@ -150,8 +150,12 @@ class DirectEffects(Effects):
 
     def __post_init__(self) -> None:
         self._telling: asyncio.Future[None] | None = None
-        guardrails, compactors = self.guardrails or Guardrails(), {"": self.compactor} if self.compactor else {}
-        self._hooks = Hooks({"": guardrails}, compactors, self.prepare)
+        self.guard(self.guardrails)
+
+    def guard(self, guardrails: Guardrails | None) -> None:
+        """Go on with these guardrails."""
+        self.guardrails, compactors = guardrails, {"": self.compactor} if self.compactor else {}
+        self._hooks = Hooks({"": guardrails or Guardrails()}, compactors, self.prepare)
 
     @property
     def version(self) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, ClassVar, Generic, ParamSpec
 
 from typing_extensions import TypeVar
 
 from ..activities.hooks import POINTS, Hooks
-from ..agents import Agent, loaded_from, others_of, with_others
+from ..agents import Agent, LoadedFrom, loaded_from, others_of, with_others
 from ..argument_types import require, require_tools
 from ..client.callers import wait_for_result
 from ..client.output_type import OutputType, typed_output, with_output_type
@@ -112,7 +113,8 @@ class InProcessRun(Generic[T]):
         tools = {**collect_tools([given]), **collect_tools(tools)}
         self._instructions = {**instructions_of([given]), **(instructions or {})}
         self._output_type = output_type
-        self._output_types = {path: other.output_type for path, other in known.handoffs.items()}
+        self._guardrails = guardrails
+        self._origins = {**known.handoffs, known.path: replace(known, output_type=output_type)}
         if output_type is not None:
             loaded = with_output_type(loaded, output_type)
         inputs = with_media_read(loaded, inputs or {})
@@ -125,7 +127,7 @@ class InProcessRun(Generic[T]):
             toolbox=ToolBox(tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources),
             inputs=_with_defaults(loaded, inputs),
             options=options_for(loaded, options, os.environ),
-            guardrails=with_validator(guardrails, given),
+            guardrails=with_validator(guardrails, known.output_validator),
             compactor=compactor,
             prepare=toolset_of([given]).prepare_tools,
             approve_call=approve,
@@ -186,7 +188,9 @@ class InProcessRun(Generic[T]):
         effects, others = self.effects, others_of(self.effects.agent)
         effects.options = options_after_handoff(effects.options, effects.agent, others[path])
         effects.agent = with_others(others[path], others)
-        self._output_type = self._output_types.get(path)
+        known = self._origins.get(path, LoadedFrom())
+        self._output_type = known.output_type
+        effects.guard(with_validator(self._guardrails, known.output_validator))
 
     async def _instruct(self, own: list[Message]) -> None:
         """Let the conversation begin with the agent's own instructions, and with those that its function gives."""

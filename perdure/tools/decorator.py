@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
@@ -83,10 +84,18 @@ def read_deciders(name: str, deciders: ApprovalPolicy | JsonView | None) -> Appr
 
 
 def check_call(check: Check, arguments: Sequence[Any], context: ToolContext) -> Callable[[], Any]:
-    """Return the call of a function of the user's, with the context if it takes one. Raises `UnfitDepsError`."""
+    """Return the call of a function of the user's, with the context, wherever it takes that.
+
+    Raises `UnfitDepsError`.
+    """
     signature = signature_of(check)
     name = signature.context_name
-    return call_by_name(check, {name: signature.context_of(context)} if name else {}, *arguments)
+    if name is None:
+        return call_by_name(check, {}, *arguments)
+    given = signature.context_of(context)
+    if next(iter(inspect.signature(check).parameters)) == name:
+        return call_by_name(check, {}, given, *arguments)
+    return call_by_name(check, {name: given}, *arguments)
 
 
 def verdict_of(value: Any) -> GuardrailResult:

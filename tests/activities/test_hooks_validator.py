@@ -13,6 +13,7 @@ from perdure import (
     GuardrailResult,
     Guardrails,
     OutputError,
+    RunError,
     ToolContext,
     agent,
     create_worker,
@@ -112,6 +113,30 @@ def test_one_that_fails_ends_the_run() -> None:
 
     with pytest.raises(GuardrailError, match="the output validator failed: RuntimeError: no database"):
         run_in_process(desk(broken), model=[refund(9)], inputs="?")
+
+
+def test_the_context_may_come_first() -> None:
+    def limited(context: ToolContext[Limits], value: Refund) -> Refund:
+        return within(value, context)
+
+    assert run_in_process(desk(limited), model=[refund(9), refund(4)], inputs="?", deps=Limits(euros=5)).iterations == 2
+
+
+async def test_deps_that_it_does_not_expect_are_no_fault_of_the_model(client: Client) -> None:
+    with ScriptedModel([refund(4)]) as model:
+        clerk = desk(within, connection={"endpoint": model.openai_endpoint})
+        with pytest.raises(RunError, match="output validator: the run's deps are not of the type Limits") as refused:
+            await invoke_agent_async(clerk, "?", client=client)
+    assert (refused.value.kind, model.requests) == ("configuration", [])
+    with pytest.raises(GuardrailError, match="the output validator failed: UnfitDepsError"):
+        run_in_process(desk(within), model=[refund(4)], inputs="?")
+
+
+def test_in_process_an_agent_that_takes_over_has_its_own() -> None:
+    front = agent("openai/gpt-5", name="front", handoffs=[desk(within)], output_validator=refuse)
+    script = [asks("transfer_to_desk", reason="money"), refund(9), refund(4)]
+    result = run_in_process(front, model=script, inputs="?", deps=Limits(euros=5))
+    assert (result.output, result.iterations) == (Refund(euros=4), 3)
 
 
 async def test_an_agent_that_takes_over_has_its_own(client: Client) -> None:
