@@ -30,6 +30,11 @@ def one_line(text: str, limit: int = 100) -> str:
     return excerpt(" ".join(text.split()), limit)
 
 
+def function_name(name: str) -> str:
+    """Return the name with `_` for what models don't take in the name of a function; at most 64 characters."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
+
+
 def visible(text: str) -> str:
     """Text with control characters escaped as Python writes them, so that a terminal shows them; lines stay."""
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)

@@ -18,6 +18,7 @@ from ..prompty.render import find_markers
 from ..providers.registry import require_ids
 from ..settings.child_agents import SUFFIX
 from ..settings.delegates import handoff_tool, with_delegates
+from ..text import one_line
 from ..tools.declaration import agent_with_tools, completed_declaration
 from ..tools.files import record_tools
 from ..tools.handlers import Toolset, toolset_of
@@ -62,8 +63,8 @@ def agent(
     `instructions_by` is a function, or the name of one on the workers, whose text follows the `instructions` in each
     run and each turn of a session: it gets the inputs as a dict, and a `ToolContext`, if it has parameters for them.
 
-    `handoffs` are agents as which a run of this one may go on: agents, paths of files, and names of agents that are
-    among the `handoffs` of those, such as this one's own.
+    `handoffs` are agents as which a run of this one may go on: agents, paths of files in `base_dir`, and names of
+    agents that are among the `handoffs` of those, such as this one's own. Each needs a name of its own.
 
     Raises TypeError for an argument of another type, LoadError for what is wrong with a declaration, RenderError for a
     template that can't be read, and ConfigurationError for two tools of one name and for an `output_type` that can't be
@@ -115,7 +116,8 @@ def agent(
 def with_handoffs(agent: Agent, handoffs: Sequence[Agent | str | PathLike[str]]) -> Agent:
     """Return the agent with a tool for each other one as which a run of it may go on.
 
-    Raises TypeError for what names no agent, ConfigurationError for two agents of one name, and what `load` raises.
+    Raises TypeError for what names no agent, ConfigurationError for two agents or tools of one name, and what `load`
+    raises.
     """
     if not handoffs:
         return agent
@@ -130,8 +132,12 @@ def with_handoffs(agent: Agent, handoffs: Sequence[Agent | str | PathLike[str]])
         else:
             path, description = fspath(each), None
             path = path if path.endswith(SUFFIX) else f"{path}{SUFFIX}"
-        tools.append(handoff_tool(PurePath(path).stem, path, description))
+        new = handoff_tool(PurePath(path).stem, path, description)
+        if any(tool.name == new.name for tool in tools):
+            raise ConfigurationError(f"there is a tool {new.name!r} already: give each agent of handoffs its own name")
+        tools.append(new)
     found = with_others(agent.model_copy(update={"tools": tools}), others)
+    _require_one({**others}, loaded_from(agent).path, found)
     return LoadedAgent.of(found, handoffs=known)
 
 
@@ -139,8 +145,20 @@ def _add_agents(others: dict[str, Agent], path: str, agent: Agent) -> None:
     """Add the agent, as runs record it, and those that it may hand over to."""
     recorded, further = record_tools(with_delegates(agent))
     for key, other in {path: portable(recorded), **further}.items():
-        if others.setdefault(key, other) != other:
-            raise ConfigurationError(f"two of the agents have the name {key.removesuffix(SUFFIX)!r}: rename one")
+        _require_one(others, key, other)
+
+
+def _require_one(others: dict[str, Agent], path: str, agent: Agent) -> None:
+    """Add the agent, by its path. Raises ConfigurationError where another agent has it."""
+    if (other := others.setdefault(path, agent)) != agent:
+        both = " and ".join(
+            f"{each.models[0].name} ({one_line((each.instructions or '').strip().partition(chr(10))[0], 60)!r})"
+            for each in (other, agent)
+        )
+        raise ConfigurationError(
+            f"two different agents have the name {path.removesuffix(SUFFIX)!r}, {both}: give each its own name "
+            "(name=… of perdure.agent)"
+        )
 
 
 def _with_setting(metadata: Mapping[str, Any] | None, **setting: Any) -> dict[str, Any]:

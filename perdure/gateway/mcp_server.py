@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -28,7 +27,7 @@ from ..events import RunEvent
 from ..json_types import JsonObject, JsonView
 from ..options import RunOptions
 from ..schema import object_schema
-from ..text import one_line
+from ..text import function_name, one_line
 from ..tool_calls import PendingApproval
 from .ending import GatewayEnds
 from .gateway import FoundRun, Gateway, OfferedAgent
@@ -104,7 +103,7 @@ class _AgentServer:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._offers = {tool_name(name): offer for name, offer in gateway.offers.items()}
+        self._offers = {function_name(name): offer for name, offer in gateway.offers.items()}
 
     def server(self) -> Server:
         """Return the server that offers them."""
@@ -252,11 +251,6 @@ def progress_of(event: RunEvent) -> str:
         case "permission_requested":
             return f"{event.data['name']} waits for a person"
     return ""
-
-
-def tool_name(name: str) -> str:
-    """Return an agent's name as a tool may be called."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
 
 
 def _tool(name: str, offer: OfferedAgent) -> types.Tool:

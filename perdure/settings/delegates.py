@@ -16,7 +16,7 @@ from ..declared_tools import MAX_CONTEXT, Connection, CustomTool, McpTool, Promp
 from ..errors import ConfigurationError, LoadError
 from ..json_types import JsonObject, JsonView
 from ..options import MAX_SECONDS, MIN_SECONDS
-from ..text import did_you_mean, fault_text
+from ..text import did_you_mean, fault_text, function_name
 from .agent_file import context_messages, settings_of
 from .child_agents import DELEGATE, SUFFIX, TASK, TRANSFER
 from .foreign import system_of
@@ -87,8 +87,8 @@ def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES)
 
 
 def handoff_tool(name: str, path: str, description: str | None) -> PromptyTool:
-    """Return the tool by which a run goes on as the agent of that name and path."""
-    return PromptyTool(name=f"{TRANSFER}{name}", path=path, mode="handoff", description=description)
+    """Return the tool by which a run goes on as the agent of that name and path; its name is one that models take."""
+    return PromptyTool(name=function_name(f"{TRANSFER}{name}"), path=path, mode="handoff", description=description)
 
 
 def is_delegate(tool: Tool) -> bool:

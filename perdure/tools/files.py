@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..agents import Agent, loaded_from, others_of
 from ..declared_tools import PromptyTool, Tool
 from ..errors import LoadError
-from ..settings.child_agents import agents_for, child_tools, key_of
+from ..settings.child_agents import SUFFIX, agents_for, child_tools, key_of
+from ..text import did_you_mean
 from .kind import Kinds, RunStart
 
 
@@ -34,11 +36,24 @@ def agents_of_run(agent: Agent, others: dict[str, Agent]) -> dict[str, Agent]:
     """
     if not any(isinstance(tool, PromptyTool) and tool.mode == "handoff" for tool in agent.tools or ()):
         return others
-    agents = agents_for(agent, {**others, loaded_from(agent).path: agent})
+    origin = loaded_from(agent)
+    known = {**others, origin.path: agent}
+    agents = agents_for(agent, known)
     for tool in [tool for each in (agent, *agents.values()) for tool in child_tools(each)]:
         if tool.mode == "handoff" and key_of(tool.path) not in agents:
-            raise LoadError(f"tool {tool.name!r}: there is no agent {tool.path!r} to hand over to")
+            raise LoadError(f"tool {tool.name!r}: {_absent(tool.path, known, origin.base_dir)}")
     return agents
+
+
+def _absent(path: str, agents: Iterable[str], base_dir: str | None) -> str:
+    """Say that nobody has the agent of that path, who may be named without the suffix in code."""
+    if base_dir is not None:
+        return f"there is no file {path!r} of an agent to hand over to in {base_dir!r}{did_you_mean(path, agents)}"
+    name, known = path.removesuffix(SUFFIX), [each.removesuffix(SUFFIX) for each in agents]
+    return (
+        f"there is no agent {name!r} to hand over to{did_you_mean(name, known)}. Expected one of the agents among the "
+        f"handoffs ({', '.join(known)}), or the path of a file, which needs base_dir=… of perdure.agent"
+    )
 
 
 def _tool_with_record(tool: Tool, start: RunStart, kinds: Kinds) -> Tool:

@@ -82,9 +82,7 @@ class AgentFiles:
     def _find_handoff(self, key: str, written: str) -> None:
         """Find an agent that the run goes on as: it calls no deeper, and may hand over to the one before it."""
         is_new, other = key not in self.found, self._agent(key, written)
-        if other is None:
-            raise LoadError(f"there is no file {written!r} of an agent to hand over to, where the run is started")
-        if is_new:
+        if other is not None and is_new:  # Whether all are there is asked once they have all been looked for.
             self.find(other)
 
     def _agent(self, key: str, written: str) -> Agent | None:

@@ -186,8 +186,15 @@ def test_what_can_t_be_handed_over_to_is_said_at_the_start(tmp_path: Path) -> No
         path.write_text(FILE.format(name="first", to=to, more=""))
         with pytest.raises(LoadError, match=problem):
             run_in_process(path, inputs={"shop": "Bees", "question": "Well?"}, model=[says("Never.")])
-    with pytest.raises(LoadError, match=r"there is no agent 'nobody\.prompty' to hand over to"):
-        run_in_process(perdure.agent("openai/t", name="t", handoffs=["nobody"]), inputs="?", model=[says("Never.")])
+    for name, problem in (
+        ("trage", r"no agent 'trage' to hand over to \(did you mean 'triage'\?\)"),
+        ("team/billing.prompty", r"no agent 'team/billing' .*the path of a file, which needs base_dir="),
+    ):
+        lost = perdure.agent("openai/l", name="lost", handoffs=[name])
+        with pytest.raises(LoadError, match=problem):
+            run_in_process(
+                perdure.agent("openai/t", name="triage", handoffs=[lost]), inputs="?", model=[says("Never.")]
+            )
     needy = perdure.agent("openai/n", name="needy", instructions="You know {{secret}}.")
     with pytest.raises(ConfigurationError, match="the prompt of the agent 'needy' needs the input secret"):
         run_in_process(perdure.agent("openai/t", name="t", handoffs=[needy]), inputs="?", model=[says("Never.")])
@@ -195,7 +202,22 @@ def test_what_can_t_be_handed_over_to_is_said_at_the_start(tmp_path: Path) -> No
 
 def test_two_agents_of_one_name_are_refused() -> None:
     twins = [perdure.agent("openai/a", name="twin", instructions=text) for text in ("One.", "Two.")]
-    with pytest.raises(ConfigurationError, match="two of the agents have the name 'twin'"):
+    both = r"the name 'twin', openai/a \('One\.'\) and openai/a \('Two\.'\): give each its own name"
+    with pytest.raises(ConfigurationError, match=both):
         perdure.agent("openai/t", handoffs=twins)
+    with pytest.raises(ConfigurationError, match=r"the name 'agent', .*'second'\) and .*'first'\)"):
+        perdure.agent("openai/t", instructions="first", handoffs=[perdure.agent("openai/t", instructions="second")])
+    billing = perdure.agent("openai/t", name="billing", handoffs=[twins[0]])
+    with pytest.raises(ConfigurationError, match="the name 'twin'"):
+        perdure.agent("openai/t", name="twin", handoffs=[billing])
+    with pytest.raises(ConfigurationError, match="a tool 'transfer_to_billing' already"):
+        perdure.agent("openai/t", handoffs=[billing, "billing"])
     with pytest.raises(TypeError, match="a handoff=7"):
         perdure.agent("openai/t", handoffs=[7])  # type: ignore[list-item]
+
+
+def test_a_name_that_models_do_not_take_is_made_into_one(tmp_path: Path) -> None:
+    billing = perdure.agent("openai/b", name="Billing Agent", handoffs=["Triage Desk"], base_dir=tmp_path)
+    triage = perdure.agent("openai/t", name="Triage Desk", handoffs=[billing], base_dir=tmp_path)
+    model = Told(asks(transfer(to="Billing_Agent")), asks(transfer("call_2", "Triage_Desk")), says("Done."))
+    assert run_in_process(triage, inputs="?", model=model).agent == "Triage Desk"
