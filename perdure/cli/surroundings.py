@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,12 +17,13 @@ from ..errors import ConfigurationError, LoadError
 from ..json_types import JsonView
 from ..prompty.check.check import FurtherCheck, check
 from ..prompty.check.findings import Finding, warning
+from ..prompty.portable import DELEGATES
 from ..prompty.references import FromEnvironment, is_unset
 from ..prompty.shorthands import map_strings, maps_in
 from ..providers.dialects import dialect_problem
 from ..providers.registry import id_problem, media_problem, model_problem
 from ..settings.delegates import REMOTE, with_delegates
-from ..text import did_you_mean
+from ..text import did_you_mean, nearest
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
 from ..vouching import UNDECIDABLE, vouch_keys
 from ..worker_limits import WorkerLimits
@@ -182,10 +183,19 @@ def _no_handler(place: Place, name: str, kind: str) -> Finding:
 
 
 def _sub_agents(
-    asset: JsonView, folder: Path, *, elsewhere: bool, around: frozenset[Path], root: Path | None = None
+    asset: JsonView,
+    folder: Path,
+    *,
+    elsewhere: bool,
+    around: frozenset[Path],
+    root: Path | None = None,
+    entered: set[Path] | None = None,
 ) -> Iterator[Finding]:
-    """`around` has the files of the agents that this one is a part of; all of them must lie in `root`."""
-    root = root or folder.resolve()
+    """`around` has the files of the agents that this one is a part of; all of them must lie in `root`.
+
+    `entered` has those that a run may be handed over to, each of which is entered once.
+    """
+    root, entered = root or folder.resolve(), set() if entered is None else entered
     for place, path, has_loop in _named_agents(asset):
         file = (folder / path).resolve()
         if text := _missing_file(path, folder):
@@ -195,8 +205,10 @@ def _sub_agents(
         elif file in around:
             if has_loop:
                 yield Finding(place, f"the sub-agent {path!r} calls itself, in a circle of agents")
-        else:
-            yield from _within(place, file, around, root)
+        elif file not in entered:
+            if place[2:3] == ("handoffs",):
+                entered.add(file)
+            yield from _within(place, file, around, root, entered)
 
 
 def _named_agents(asset: JsonView) -> Iterator[tuple[Place, str, bool]]:
@@ -207,19 +219,25 @@ def _named_agents(asset: JsonView) -> Iterator[tuple[Place, str, bool]]:
             yield (*place, "path"), path, tool.get("mode") == "agentic"
     metadata = asset.get("metadata")
     settings = metadata.get("perdure") if isinstance(metadata, Mapping) else None
-    entries = settings.get("agents") if isinstance(settings, Mapping) else None
-    for place, entry in maps_in(entries, ("metadata", "perdure", "agents")):
+    own = settings if isinstance(settings, Mapping) else {}
+    for place, entry in maps_in(own.get("agents"), DELEGATES):
         if isinstance(path := entry.get("path"), str):
             yield place, path, True
+    entries = own.get("handoffs")
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        path = entry.get("path") if isinstance(entry, Mapping) else entry
+        if isinstance(path, str) and not is_unset(path):
+            yield ("metadata", "perdure", "handoffs", index), path, False
 
 
 def _delegates(asset: JsonView, folder: Path) -> Iterator[Finding]:
-    metadata, place = asset.get("metadata"), ("metadata", "perdure", "agents")
+    metadata, place = asset.get("metadata"), DELEGATES
     try:
         agent = with_delegates(Agent(metadata=dict(metadata) if isinstance(metadata, Mapping) else None))
     except (LoadError, ValueError) as error:
-        if isinstance(error, LoadError) and error.field == ".".join(place):  # Another check says what else is wrong.
-            yield Finding(place[:2], f"{place[2]}: {error.message}")
+        field = str(error.field) if isinstance(error, LoadError) else ""
+        if field in ("metadata.perdure.agents", "metadata.perdure.handoffs"):  # Another check says what else is wrong.
+            yield Finding(place[:2], f"{field.rpartition('.')[2]}: {getattr(error, 'message', '')}")
         return
     kinds = Kinds()
     for tool in agent.tools or ():
@@ -232,18 +250,21 @@ def _missing_file(path: str, folder: Path) -> str | None:
         if (folder / path).is_file():
             return None
         here = sorted(each.name for each in folder.glob("*.prompty"))
+        above = [f"../{each.name}" for each in folder.absolute().parent.glob("*.prompty")]
     except (OSError, ValueError) as error:
         return f"can't look for the sub-agent {path!r}: {error}"
-    hint = did_you_mean(Path(path).stem, [name.removesuffix(".prompty") for name in here])
+    names = {PurePosixPath(each).stem: each for each in (*above, *here)}
+    near = nearest(Path(path).stem, names)
+    hint = "" if near is None else f" (did you mean {names[near]!r}?)"
     return (
         f"there is no file {path!r} in {str(folder)!r}{hint}. Expected the sub-agent's .prompty file; "
         f"there: {', '.join(here)}"
     )
 
 
-def _within(place: Place, file: Path, around: frozenset[Path], root: Path) -> Iterator[Finding]:
+def _within(place: Place, file: Path, around: frozenset[Path], root: Path, entered: set[Path]) -> Iterator[Finding]:
     """Yield the errors of a sub-agent's own file."""
-    deeper = partial(_sub_agents, elsewhere=False, around=around | {file}, root=root)
+    deeper = partial(_sub_agents, elsewhere=False, around=around | {file}, root=root, entered=entered)
     for problem in check(file, also=[_model, deeper]):
         if problem.severity == "error":
             where = ":".join(str(part) for part in (file.name, problem.line) if part)

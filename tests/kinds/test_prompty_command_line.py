@@ -67,6 +67,11 @@ async def test_a_decision_in_a_called_run(cli: Cli, stage: Stage, scripted: Scri
         ([], {"agents": [{"name": "cl erk", "path": "inside.prompty"}]}, "expected a name of at most 52 letters"),
         ([], {"agents": [{"name": "clerk", "path": "gone.prompty"}]}, "there is no file 'gone.prompty'"),
         ([], {"agents": "clerk"}, "expected a list of"),
+        ([], {"handoffs": ["inside.prompty", "back.prompty", "team/billing.prompty"]}, None),
+        ([], {"handoffs": ["team/biling.prompty"]}, "there is no file 'team/biling.prompty'"),
+        ([], {"handoffs": ["insid"]}, "(did you mean 'inside.prompty'?)"),
+        ([], {"handoffs": ["team/lost.prompty"]}, "(did you mean '../back.prompty'?)"),
+        ([], {"handoffs": [{"name": "x"}]}, "handoffs: {'name': 'x'}: expected the path of a .prompty file"),
         ([], {"agents": [{"name": "clerk", "url": "http://clerk:8000", "context": 6}]}, None),
         ([], {"agents": [{"name": "clerk", "url": "${env:NOT_SET_HERE}"}]}, None),
         ([], {"agents": [{"name": "clerk", "url": "clerk:8000"}]}, "delegate_to_clerk: 'connection.endpoint' is"),
@@ -87,6 +92,8 @@ def test_what_validate_finds(
     write_agent(folder, "inside.prompty")
     write_agent(folder, "one.prompty", tools=[calls("two.prompty")])
     write_agent(folder, "two.prompty", tools=[calls("one.prompty")])
+    for name, to in (("back", "team/billing.prompty"), ("team/billing", "../back.prompty"), ("team/lost", "back")):
+        write_agent(folder, f"{name}.prompty", metadata={"perdure": {"handoffs": [to]}})
     chief = write_agent(folder, "chief.prompty", tools=tools, metadata={"perdure": metadata})
     found = [problem.message for problem in check(chief, also=further_checks()) if problem.severity == "error"]
     assert bool(found) == (error is not None), found
