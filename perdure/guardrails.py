@@ -71,6 +71,10 @@ class Guardrails:
         return [each for each in found if each is not None]
 
 
+UNSEEN = "unseen"
+"""Stands among a run's hooks where nobody may see what the model writes before a guardrail has judged it."""
+
+
 def with_validator(guardrails: Guardrails | None, validator: Callable[..., Any] | None) -> Guardrails | None:
     """Return the guardrails, with the validator that was given with an agent where they have none."""
     if validator is None or (guardrails and guardrails.validator):

@@ -58,7 +58,8 @@ class RunOptions(BaseModel):
     turn: int | None = None
     """The number of this turn of a conversation, for its trace (§14): shown with the run and with each model call."""
     stream: bool = False
-    """Whether watchers see the model's text and thinking while they are written."""
+    """Whether watchers see the model's text and thinking while they are written; not where an output guardrail judges
+    them first."""
     guardrails: str | None = None
     """The name of guardrails that are registered on the worker; None for none."""
     compactor: str | None = None

@@ -15,6 +15,7 @@ from ..agents import Agent
 from ..arguments import json_value
 from ..errors import ConfigurationError, LoadError
 from ..guardrails import (
+    UNSEEN,
     Compactor,
     GuardrailPoint,
     GuardrailResult,
@@ -74,15 +75,20 @@ class Hooks:
     def kinds(self, options: RunOptions) -> dict[str, HookKind]:
         """Return the hooks of a run with these options, by point or `compactor`: a part of its inventory.
 
+        `UNSEEN` is among them where a guardrail judges what the model writes.
+
         Raises `ConfigurationError` for names that are not registered.
         """
         if missing := self.missing_names(options):
             raise ConfigurationError("; ".join(missing.values()))
         kinds: dict[str, HookKind] = {}
         if options.guardrails is not None:
+            guardrails = self._guardrails[options.guardrails]
             for point in POINTS:
-                if callbacks := self._guardrails[options.guardrails].callbacks(point):
+                if callbacks := guardrails.callbacks(point):
                     kinds[point] = "async" if any(map(is_async, callbacks)) else "plain"
+            if guardrails.output is not None:
+                kinds[UNSEEN] = "plain"
         if options.compactor is not None:
             kinds["compactor"] = "async"
         if options.prepare_tools is not None:

@@ -103,7 +103,10 @@ async def _ask(
     how = ModelCallOptions(options.llm_timeout, options.stream, told, options.max_answer_bytes, series)
     call = _call if loop is None else partial(_call_on, loop)
     response = await call(provider, agent, request, how, attempt)
-    reply = provider.reply(agent, response)
+    # In a thread: to check a long answer takes seconds, and heartbeats must go on.
+    reply = (
+        await asyncio.to_thread(provider.reply, agent, response) if agent.outputs else provider.reply(agent, response)
+    )
     reply.message = with_unique_ids(reply.message, messages)
     reply.usage = reply.usage.plausible()
     reply.thinking = "".join(thoughts)

@@ -16,6 +16,7 @@ from temporalio import activity
 from ..agents import Agent, Model, with_others
 from ..conversation import Conversation, ConversationRef, DigestMismatchError, conversation_bytes
 from ..declared_tools import Tool
+from ..guardrails import UNSEEN
 from ..history.link import read_beginning, read_link
 from ..messages import Message
 from ..options import RunOptions, cadence_of
@@ -136,6 +137,8 @@ class KnownRun:
         self.mock_responses = inventory.mock_responses
         self.signatures = {tool.name: tool.signature for tool in inventory.tools if tool.signature}
         self.fitting = {}
+        if UNSEEN in inventory.hooks:
+            self.options = self.options.model_copy(update={"stream": False})
         self.agents.update(agents_in(inventory.tools))
         if self._agent is not None:
             self._agent = self._agent.with_declarations(self.offered)

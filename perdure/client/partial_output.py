@@ -14,6 +14,8 @@ from ..protocol.outcome import RunResult
 from ..providers.structured import read_value
 from ..schema import ANSWER, is_bare
 
+LEAST_GROWTH = 1.01
+"""So much longer is an answer each time that it is read: all of a long one takes time in proportion to its length."""
 Outputs = Sequence[Property] | None
 
 
@@ -24,9 +26,12 @@ async def partial_outputs(
 
     Raises what the functions raise that give the run's events and its result.
     """
-    last = None
+    last, read = None, 0
     async with aclosing(cast("AsyncGenerator[RunEvent, None]", events)):
         async for text in _texts(events):
+            if read <= len(text) < read * LEAST_GROWTH:
+                continue  # A long answer is not read anew for each word of it.
+            read = len(text)
             if (found := partial_value(text, outputs())) not in (None, last):
                 last = found
                 yield found

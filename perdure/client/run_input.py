@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from temporalio import workflow
 
 from ..agents import Agent
-from ..argument_types import require
+from ..argument_types import options_of, require
 from ..declared_tools import Property
 from ..errors import ConfigurationError, RenderError
 from ..loop.state import LOOP_VERSION
@@ -25,7 +25,7 @@ from ..prompty.load import load
 from ..prompty.portable import portable
 from ..prompty.prepare import instructions_by_path, prepare
 from ..prompty.rich_values import MEDIA, media_parts, thread_messages, with_media_read
-from ..protocol.run import RunInput
+from ..protocol.run import RecordedOptions, RunInput
 from ..redaction import Redactor, redactor
 from ..schema import LENIENT, object_schema
 from ..settings.agent_file import options_for
@@ -72,7 +72,9 @@ def new_run(
     given = {name: valid_json(value) for name, value in with_media_read(loaded, inputs or {}).items()}
     require_kinds(loaded, given)
     known = redactor(loaded)
-    chosen = options_for(loaded, options, environment)
+    asked = options_of(options) or RunOptions()
+    chosen = options_for(loaded, asked, environment)
+    set_by_caller = asked.given if isinstance(asked, RecordedOptions) else sorted(asked.model_fields_set)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     recorded, agents = (loaded, {}) if workflow.in_workflow() else record_tools(loaded)
     sent = portable(recorded)
@@ -85,7 +87,7 @@ def new_run(
         messages=known.value(first),
         inputs=known.value(bound_inputs([loaded, *others.values()], given, chosen)),
         deps=recorded_deps(deps, known),
-        options=chosen,
+        options=RecordedOptions.model_validate({**dict(chosen), "given": set_by_caller}),
         loop_version=LOOP_VERSION,
     )
 

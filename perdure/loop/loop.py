@@ -24,6 +24,7 @@ from ..event_data import (
     LoggedData,
     LoggedDoneData,
 )
+from ..guardrails import UNSEEN
 from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
 from ..settings.child_agents import TRANSFER
@@ -74,7 +75,7 @@ class AgentLoop(RunPart[Effects]):
         self._structured = structured and not options.raw
         hand = (effects, conversation, options, self.state, models)
         self._window = ContextWindow(*hand, compacted=compacted)
-        self._calls = ModelCalls(*hand, make_room=self._make_room)
+        self._calls = ModelCalls(*hand, make_room=self._make_room, is_seen=UNSEEN not in guarded)
         self._tools = ToolRound(*hand, tools=tools, guarded="tool" in guarded)
 
     async def run(self) -> Outcome:

@@ -46,6 +46,8 @@ class ModelCalls(RunPart[Effects]):
 
     make_room: Callable[[ModelError | None], Awaitable[bool]]
     """Cuts the conversation, for a model that has refused it if any; returns whether that may help."""
+    is_seen: bool
+    """Whether what the model writes may be seen at once; else a guardrail judges it first."""
     _too_long: list[tuple[int, ModelError]] = field(default_factory=list, init=False)
     """Which models have found the conversation too long that is sent now."""
     _offered: Mapping[str, str | None] | None = field(default=None, init=False)
@@ -243,9 +245,10 @@ class ModelCalls(RunPart[Effects]):
 
     def _emit_reply(self, reply: ModelReply, is_act: bool) -> None:
         # Watchers saw both in parts, or the beginning; the events have them as a whole.
-        if self.options.stream and reply.thinking:
+        is_shown = self.options.stream and self.is_seen
+        if is_shown and reply.thinking:
             self.emit("thinking", ThinkingData(token=reply.thinking))
-        text = reply.message.text if self.options.stream and not is_act else ""
+        text = reply.message.text if is_shown and not is_act else ""
         if text and not reply.message.tool_calls:  # Text with tool calls has no event (§9.3).
             self.emit("token", TokenData(token=text))
         data = LlmCompleteData(usage=usage_data(reply.usage), finishReason=reply.finish_reason, costUsd=reply.cost_usd)

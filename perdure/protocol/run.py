@@ -180,6 +180,8 @@ class RecordedOptions(RunOptions):
 
     model_config = ConfigDict(extra="allow")
 
+    given: list[str] = unless_empty([])
+    """Those that the caller has set: an agent that the run is handed over to does not change them."""
     trim_to: float = Field(default=1.0, gt=0, le=1, exclude_if=lambda share: share == 1.0)
     """1.0 where the input does not say it: runs were trimmed so before there was this option."""
 

@@ -136,7 +136,7 @@ def options_after_handoff(options: Options, before: Agent, after: Agent) -> Opti
 
     Raises LoadError as `options_for` does.
     """
-    kept = {name: getattr(options, name) for name in OF_A_RUN}
+    kept = {name: getattr(options, name) for name in (*OF_A_RUN, *getattr(options, "given", ()))}
     return called_options(options, before, after).model_copy(update=kept)
 
 

@@ -21,7 +21,7 @@ from ..conversation import Conversation, count_of_instructions
 from ..conversation import Instruct as Instructions
 from ..errors import LoadError, RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData, LoggedMessagesUpdatedData, StatusData
-from ..guardrails import Compactor, Guardrails, Instruct, with_instructions_by, with_validator
+from ..guardrails import UNSEEN, Compactor, Guardrails, Instruct, with_instructions_by, with_validator
 from ..loop.child_runs import answer_result, child_options, depth_refusal, end_of, failure_result
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.loop import AgentLoop
@@ -232,7 +232,8 @@ class InProcessRun(Generic[T]):
             effects.options,
             tools=effects.specs,
             guarded=frozenset(point for point in POINTS if (effects.guardrails or Guardrails()).callbacks(point))
-            | ({"tools"} if effects.options.prepare_tools else set()),
+            | ({"tools"} if effects.options.prepare_tools else set())
+            | ({UNSEEN} if effects.guardrails and effects.guardrails.output else set()),
             compacted=effects.compactor is not None,
             structured=bool(effects.agent.outputs),
             models=[model.name for model in effects.agent.models],

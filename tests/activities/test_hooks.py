@@ -35,7 +35,12 @@ def hooks(guardrails: Guardrails, *, in_threads: bool = True) -> Hooks:
 
 def test_plain_and_async_callbacks_are_told_apart() -> None:
     given = Guardrails(input=Judge(), output=lambda message: ALLOWED, tool=judge_async)
-    assert hooks(given).kinds(RunOptions(guardrails="mine")) == {"input": "async", "output": "plain", "tool": "async"}
+    assert hooks(given).kinds(RunOptions(guardrails="mine")) == {
+        "input": "async",
+        "output": "plain",
+        "tool": "async",
+        "unseen": "plain",
+    }
     assert hooks(given).kinds(RunOptions()) == {}
 
 

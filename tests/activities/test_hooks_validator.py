@@ -14,6 +14,7 @@ from perdure import (
     Guardrails,
     OutputError,
     RunError,
+    RunOptions,
     ToolContext,
     agent,
     create_worker,
@@ -21,7 +22,8 @@ from perdure import (
     load_dict,
     start_run,
 )
-from perdure.testing import ScriptedModel, asks, run_in_process, says
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 
 from ..support.agents import QUESTION, scripted_agent
 
@@ -163,3 +165,33 @@ async def test_a_worker_has_it_by_the_agent_and_a_file_by_its_name(client: Clien
             with pytest.raises(OutputError, match="at most 3 euros"):
                 await by_name.result()
     assert any("- at most 5 euros\n" in request.messages[-1].text for request in model.requests)
+
+
+def no_secret(message: Message) -> GuardrailResult:
+    return GuardrailResult(allowed="secret" not in message.text)
+
+
+async def test_nobody_sees_a_text_that_a_guardrail_has_not_judged(client: Client) -> None:
+    replies = [asks(call("look"), text="a secret beside a call"), says("the secret")]
+    with ScriptedModel(replies[1:]) as model:
+        desk = agent("openai/gpt-5", name="desk", connection={"endpoint": model.openai_endpoint})
+        async with create_worker(client, task_queue="unseen", guardrails={"strict": Guardrails(output=no_secret)}):
+            options: Any = {"guardrails": "strict", "stream": True}
+            run = await start_run(client, desk, "?", task_queue="unseen", options=options)
+            events = [event async for event in run.stream()]
+    assert events[-1].data["kind"] == "guardrail_denied"
+    assert "secret" not in repr(events)
+    heard: list[Any] = []
+    checked: Any = {"guardrails": Guardrails(output=no_secret), "on_event": lambda *event: heard.append(event)}
+    for reply in replies:
+        with pytest.raises(GuardrailError):
+            run_in_process(desk, model=[reply], inputs="?", options=RunOptions(stream=True), **checked)
+    assert "secret" not in repr([event for event in heard if event[0] != "messages_updated"])
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e400", "-Infinity"])
+def test_a_number_that_json_does_not_have_goes_back_to_the_model(number: str) -> None:
+    clerk = desk(None, output_type=float)
+    replies = [says(f'{{"answer": {number}}}'), says('{"answer": 1.5}')]
+    result = run_in_process(clerk, model=replies, inputs="?")
+    assert (result.output, result.iterations) == (1.5, 2)

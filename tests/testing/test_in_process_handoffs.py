@@ -14,6 +14,8 @@ from perdure import GuardrailResult, Guardrails
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError, LoadError, MaxIterationsError
 from perdure.messages import Message
+from perdure.protocol.run import RunInput
+from perdure.settings.agent_file import options_after_handoff
 from perdure.testing import InProcessRun, ScriptedReply, asks, call, run_in_process, says
 
 
@@ -118,6 +120,21 @@ def test_budgets_stay() -> None:
         run_in_process(desk(), inputs="Refund", model=model, options={"max_iterations": 2})
     assert error.value.iterations == 2
     assert model.seen == [TRIAGE, BILLING]
+
+
+def test_a_transfer_does_not_change_what_the_starter_has_chosen(tmp_path: Path) -> None:
+    for name, own in (
+        ("triage", "guardrails: strict\n    handoffs: [billing.prompty]"),
+        ("billing", "guardrails: lax"),
+    ):
+        text = f"---\nname: {name}\nmodel: openai/gpt-5\nmetadata:\n  perdure:\n    {own}\n---\nsystem:\nHi.\n"
+        (tmp_path / f"{name}.prompty").write_text(text)
+    first, second = (perdure.load(tmp_path / f"{name}.prompty") for name in ("triage", "billing"))
+    for given, then in (({}, "lax"), ({"guardrails": "strict", "context_budget": 9000}, "strict")):
+        recorded = RunInput.model_validate(perdure.run_input(first, options=given)).options
+        after = options_after_handoff(recorded, first, second)
+        assert (after.guardrails, after.context_budget) == (then, given.get("context_budget"))
+        assert options_after_handoff(after, second, first).guardrails == "strict"
 
 
 def test_the_output_is_that_of_the_last_agent() -> None:
