@@ -17,8 +17,11 @@ from ..history.link import read_beginning, read_start
 from ..options import RunOptions
 from ..protocol.inventory import RecordedTool
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
+from ..protocol.run import RunInput
 from ..protocol.search_attributes import quote
-from ..protocol.session import SessionInput
+from ..protocol.session import SessionInput, SessionSetup
+from ..settings.agent_file import options_after_handoff
+from ..settings.child_agents import handoffs_of
 from ..text import count_of, one_line
 from ..tool_calls import RecordedSignature, ToolSpec
 from ..tools.dispatch import ToolBox
@@ -44,6 +47,8 @@ class Need(NamedTuple):
     """Tools about whose calls only those may decide for whom a gateway vouches."""
     is_mocked: bool = False
     """Whether other answers stand for those of its models."""
+    later: tuple[Need, ...] = ()
+    """The same of the agents as which the run may go on."""
 
     @property
     def models(self) -> Sequence[Model]:
@@ -98,7 +103,7 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
         if run.workflow_type == SESSION_WORKFLOW:
             started = await read_start(client, run.id, run.run_id)
             setup = (await decode(client, started.input.payloads, SessionInput)).setup
-            return Need(run.id, setup.agent, {}, setup.options)
+            return Need(run.id, setup.agent, {}, setup.options, later=later_needs(run.id, setup))
         input, inventory, _ = await read_beginning(client, run.id, run.run_id)
     except RPCError:
         return None  # it has ended meanwhile
@@ -108,7 +113,13 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
     signatures = {tool.name: tool.signature for tool in tools if tool.signature}
     restricted = tuple(tool.name for tool in tools if tool.deciders and tool.deciders.needs_vouch)
     is_mocked = bool(inventory and inventory.mock_responses is not None)
-    return Need(run.id, input.agent, signatures, input.options, restricted, is_mocked)
+    return Need(run.id, input.agent, signatures, input.options, restricted, is_mocked, later_needs(run.id, input))
+
+
+def later_needs(run: str, setup: RunInput | SessionSetup) -> tuple[Need, ...]:
+    """Return what is needed of the agents as which the run, or the session's next one, may go on."""
+    others = [each for each in handoffs_of(setup.agent, setup.agents).values() if each != setup.agent]
+    return tuple(Need(run, each, {}, options_after_handoff(setup.options, setup.agent, each)) for each in others)
 
 
 def undeclared(tools: Mapping[str, Callable[..., Any]]) -> list[str]:
@@ -182,4 +193,7 @@ async def _check(code: UserCode, task_queue: str | None, limit: int, as_json: bo
 
 def _all_breaks(needs: Iterable[Need | Break], code: UserCode, toolbox: ToolBox) -> Iterator[Break]:
     for need in needs:
-        yield from (need,) if isinstance(need, Break) else breaks(need, code, toolbox)
+        if isinstance(need, Break):
+            yield need
+        else:
+            yield from dict.fromkeys(found for each in (need, *need.later) for found in breaks(each, code, toolbox))

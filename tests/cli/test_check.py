@@ -8,12 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import perdure
 from perdure import Guardrails
+from perdure.cli.check import breaks, later_needs
+from perdure.cli.user_code import load_user_code
 from perdure.client import RunHandle, session
+from perdure.client.run_input import new_run
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import Asking, KindCall, Offering, ToolKind
+from perdure.tools.dispatch import ToolBox
 
 from ..support.agents import scripted_agent
 from ..support.command_line import Cli
@@ -137,3 +142,12 @@ async def test_kinds_guardrails_compactors_and_sessions(
         assert [each["why"] for each in json.loads(told.stdout)["breaks"]] == ["kind"], told.stdout
         await run.cancel()
         await talk.close()
+
+
+def test_the_agents_that_a_run_may_hand_over_to_need_their_tools_and_guardrails() -> None:
+    careful = {"perdure": {"guardrails": "careful"}}
+    billing = perdure.agent("openai/b", name="billing", tools=[look], handoffs=["triage"], metadata=careful)
+    triage = perdure.agent("openai/t", name="triage", tools=[pay], handoffs=[billing])
+    later = later_needs("run-1", new_run(triage, {"question": "?"}, None, None))
+    found = [each for need in later for each in breaks(need, load_user_code(()), ToolBox({}, registered=False))]
+    assert [each.text for each in found] == ["the tool 'look' is missing", "the guardrails 'careful' are missing"]
