@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+import perdure
 from perdure.cli.surroundings import further_checks
+from perdure.conversation import ConversationRef
 from perdure.declared_tools import ApprovalPolicy, ToolPolicy
 from perdure.errors import ConfigurationError
+from perdure.messages import Message
 from perdure.prompty.check.check import check
+from perdure.protocol.run import CarriedConversation, RunInput, TurnOf
 from perdure.tool_calls import ToolSpec
 from perdure.tools import tool
 from perdure.tools.inventory import with_policy
@@ -147,3 +151,25 @@ def test_the_file_says_what_is_wrong(approval: str, says: str, tmp_path: Path, m
     )
     problems = check(file, also=further_checks(["pay"]))
     assert any(says in each.message for each in problems), problems
+
+
+def test_all_that_a_run_does_is_signed() -> None:
+    """Whoever changes one field of a run's input can't use the signature of another's."""
+    agent = perdure.load_dict({"name": "desk", "model": "openai/gpt-5", "instructions": "Hi."})
+    input = RunInput.model_validate(perdure.run_input(agent, "Hello.", messages=[]))
+    other = Message.user("Refund it.")
+    changes: dict[str, Any] = {
+        "messages": [other],
+        "beginning": CarriedConversation(messages=[other], reference=ConversationRef()),
+        "options": input.options.model_copy(update={"max_iterations": 3}),
+        "handed_to": "billing.prompty",
+        "handoffs": {"billing.prompty": [other]},
+        "session": TurnOf(session="another", turn=1),
+        "deps": {"tenant": "other"},
+        "inputs": {"question": "other"},
+    }
+    for name, value in changes.items():
+        assert input.model_copy(update={name: value}).content != input.content, name
+    own = {"requested_by", "carried", "loop_version", "search_attributes", "traceparent"}
+    untried = RunInput.model_fields.keys() - changes.keys() - own - {"agent", "agents", "lineage"}
+    assert not untried, "a new field is signed, too"

@@ -75,6 +75,8 @@ from .words import output_text
 logger = get_logger("perdure.gateway")
 
 MAX_PAGE_SIZE = 100
+MAX_MESSAGE_VALUES = 5_000
+"""Of JSON in one request: so many take a tenth of a second."""
 MAX_PARTS = 100
 """Of a message; so long may other lists of a request be, beside those in its data and metadata."""
 _STATES = {"COMPLETED": TaskState.TASK_STATE_COMPLETED, "CANCELED": TaskState.TASK_STATE_CANCELED}
@@ -94,7 +96,7 @@ class A2aDialect:
         for offer in gateway.offers.values():
             base = f"/a2a/{offer.name}"
             for route in create_jsonrpc_routes(_Handler(gateway, offer), base, enable_v0_3_compat=True):
-                route.app = JsonRpcEntrance(route.app, gateway, _require_short_lists)
+                route.app = JsonRpcEntrance(route.app, gateway, _require_small)
                 routes.append(route)
             paths = [f"{base}/.well-known/agent-card.json"]
             paths += ["/.well-known/agent-card.json"] if len(gateway.offers) == 1 else []
@@ -348,6 +350,18 @@ class _Handler(RequestHandler):
         task.status.CopyFrom(completed_status(found, result.cut_short))
         task.artifacts.append(new_text_artifact(ANSWER, output_text(result.output), artifact_id=ANSWER))
         return task
+
+
+def _require_small(body: JsonObject) -> None:
+    """Raise `HttpProblem` for long lists, and for many values in all: the library takes long to read each of them."""
+    _require_short_lists(body)
+    ahead: list[Any] = [body]
+    for value in ahead:
+        if len(ahead) > MAX_MESSAGE_VALUES:
+            raise HttpProblem(
+                413, "too_many_values", f"expected at most {MAX_MESSAGE_VALUES:,} JSON values in the body"
+            )
+        ahead += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _require_short_lists(body: JsonObject) -> None:

@@ -32,8 +32,8 @@ MAX_VALUES = 50_000
 """Of JSON in one body; a text counts once."""
 MAX_UNNAMED_BYTES = 2 * 1024 * 1024
 """Of the body of a request without a token: the result of a tool call may take as much."""
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-"""Of the JSON in a request."""
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""Of the JSON in a request; one that nothing closes goes on to the end, so that it is looked for once."""
 
 
 class Nothing(BaseModel):

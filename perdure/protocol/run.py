@@ -217,6 +217,10 @@ class TurnOf(Exchanged):
     """How many of them no input guardrail has let through, though there may have been one."""
 
 
+_NOT_ASKED_FOR = {"requested_by", "carried", "loop_version", "search_attributes", "traceparent"}
+"""What of a run's input says nothing of what the run does for those who have asked for it."""
+
+
 class RunInput(Exchanged):
     """The argument of the workflow: what a run, or a further link of it, starts with."""
 
@@ -258,8 +262,8 @@ class RunInput(Exchanged):
     @property
     def content(self) -> str:
         """Return what is signed of it: what the run does for those who have asked for it."""
-        asked = {"agent", "agents", "messages", "inputs", "deps", "handoffs"}
-        return content_of("start", self.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=asked))
+        asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_ASKED_FOR)
+        return content_of("start", asked)
 
     @property
     def conversation_elsewhere(self) -> CarriedConversation | None:

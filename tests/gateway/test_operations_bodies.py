@@ -43,6 +43,8 @@ BODIES: list[tuple[str, Callable[[Any], dict[str, Any]]]] = [
     ("perdure/runs", lambda many: {"agent": "tested", "messages": many}),
     ("a2a/tested", lambda many: rpc("SendMessage", {"message": {"parts": many}})),
     ("a2a/tested", lambda many: rpc("message/send", {"message": {"parts": many}})),
+    ("a2a/tested", lambda many: rpc("SendMessage", {"message": {"metadata": {"a": many}}})),
+    ("a2a/tested", lambda many: rpc("SendMessage", {"message": {"parts": [{"data": {"a": many}}]}})),
     ("mcp/", lambda many: rpc("tools/call", {"name": "tested", "arguments": many})),
     ("mcp/", lambda many: rpc("tools/list", many)),
     ("api/chat/one/send", lambda many: {"message": many, "agentId": "tested"}),
@@ -67,6 +69,14 @@ async def test_many_wrong_elements_cost_one_short_error(scripted: Scripted, serv
             assert is_refused, (path, answer.text[:300])
             assert len(answer.content) < 10_000, path
             assert _peak() - before < MEGABYTES, path
+
+
+async def test_a_text_that_nothing_closes_is_read_once(scripted: Scripted, serve_agents: Serve) -> None:
+    content = b'{"message":"' + b'\\"' * 500_000
+    async with serve_agents(scripted_agent(scripted([]))) as served, httpx2.AsyncClient(timeout=30) as http:
+        for path in ("perdure/calls/x", "api/chat/one/send", "a2a/tested"):
+            answer = await http.post(f"{served.url}/{path}", content=content, headers=HEADERS)
+            assert 400 <= answer.status_code < 500 or '"error":{"code"' in answer.text, (path, answer.text[:300])
 
 
 async def test_somebody_without_a_token_sends_small_bodies_only(
