@@ -138,6 +138,24 @@ async def test_two_thousand_of_one_call(stage: Stage, scripted: Scripted) -> Non
         assert (await run.result()).output == "done"
 
 
+@pytest.mark.trial
+@pytest.mark.timeout(600)
+async def test_two_thousand_refused_ones_keep_none_from_being_accepted(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker([pay]):
+        run = await stage.start(scripted_agent(scripted([asks(call("pay", "first")), says("done")]), ["pay"]))
+        await waiting(run, "first")
+        handle = stage.client.get_workflow_handle(run.id)
+
+        async def refuse() -> None:
+            for _ in range(300):
+                with pytest.raises(WorkflowUpdateFailedError):
+                    await handle.execute_update(APPROVAL, {"call_id": "other", "approved": True})
+
+        await asyncio.gather(*[refuse() for _ in range(7)])
+        await run.approve("first")
+        assert (await run.result()).output == "done"
+
+
 async def test_a_reason_has_a_limit(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([pay]):
         run = await stage.start(scripted_agent(scripted([asks(call("pay", "first")), says("done")]), ["pay"]))

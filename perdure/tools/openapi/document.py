@@ -16,7 +16,7 @@ from ...errors import LoadError
 from ...json_types import JsonObject, JsonView
 
 MAX_BYTES = 16 * 2**20
-"""Of one document, and of all documents of one specification that are fetched."""
+"""Of all documents of one specification."""
 MAX_VALUES = 500_000
 """Of one document, and of all documents of one specification: a value takes some hundred bytes of memory."""
 MAX_DOCUMENTS = 64

@@ -136,11 +136,12 @@ def offerings_in_file(path: str, folder: Path, options: JsonView, roots: Sequenc
     """
     roots = roots or [folder.resolve()]
     file = contained_path(path, folder.resolve(), roots)
-    documents = Documents(file.as_uri(), _read(file))
+    read = _Files()
+    documents = Documents(file.as_uri(), read.value(file))
     while missing := documents.missing_uris():
         for uri in missing:
             try:
-                documents.add(uri, _read(_file_of(uri, roots)))
+                documents.add(uri, read.value(_file_of(uri, roots)))
             except (LoadError, SpecificationError) as error:
                 documents.give_up(uri, str(error))
     try:
@@ -159,7 +160,7 @@ def mistakes_in_file(path: str, folder: Path) -> list[str]:
 
     try:
         file = contained_path(path, folder.resolve(), [folder.resolve()])
-        documents = Documents(file.as_uri(), _read(file))
+        documents = Documents(file.as_uri(), _Files().value(file))
     except LoadError as error:
         raise SpecificationError(str(error)) from None
     schema = {"3.0": schema_v30, "3.1": schema_v31}.get(str(documents.root["openapi"])[:3])
@@ -183,9 +184,18 @@ def _file_of(uri: str, roots: Sequence[Path]) -> Path:
     return contained_path(unquote(parts.path), None, roots)
 
 
-def _read(file: Path) -> Any:
-    if not file.exists():
-        raise SpecificationError(f"there is no file {str(file)!r}")
-    if file.is_file() and file.stat().st_size > MAX_BYTES:
-        raise SpecificationError(f"{file.name} has more than {MAX_BYTES:,} bytes")
-    return read_document(read_text(file), file.name)
+class _Files:
+    """Reads the files of one specification, which share a limit."""
+
+    def __init__(self) -> None:
+        self._left = MAX_BYTES
+
+    def value(self, file: Path) -> Any:
+        """Return what the document in the file says. Raises SpecificationError and LoadError."""
+        if not file.exists():
+            raise SpecificationError(f"there is no file {str(file)!r}")
+        size = file.stat().st_size if file.is_file() else 0
+        if size > self._left:
+            raise SpecificationError(f"{file.name} has more than {MAX_BYTES:,} bytes, together with those before it")
+        self._left -= size
+        return read_document(read_text(file), file.name)

@@ -363,16 +363,22 @@ def test_documents_that_have_too_many_values_together() -> None:
         documents.add("file:///2.json", [0] * 300_000)
 
 
-async def test_documents_that_are_too_large_together(ours: RawServer) -> None:
+async def test_documents_that_are_too_large_together(ours: RawServer, tmp_path: Path) -> None:
     schemas = {"T": {"$ref": "1.json"}, "U": {"$ref": "2.json"}, "V": {"$ref": "3.json"}}
     for number in "123":
-        ours.answers[f"/{number}.json"] = ok(b'{"description": "' + b"x" * (7 * 2**20) + b'"}')
+        text = b'{"description": "' + b"x" * (7 * 2**20) + b'"}'
+        ours.answers[f"/{number}.json"] = ok(text)
+        (tmp_path / f"{number}.json").write_bytes(text)
     wanted = {"content": {"application/json": {"schema": {"properties": schemas}}}}
     paths = {"/x": {"post": {"operationId": "call", "requestBody": wanted}}}
     document = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": ours.url}]}
-    ours.answers["/spec.json"] = ok(json.dumps({**document, "paths": paths}).encode())
-    http = Http()
-    with pytest.raises(SpecificationError, match=r"3\.json.*more than 16,777,216 bytes, together with"):
+    whole = json.dumps({**document, "paths": paths}).encode()
+    ours.answers["/spec.json"] = ok(whole)
+    (tmp_path / "spec.json").write_bytes(whole)
+    http, problem = Http(), r"3\.json.*more than 16,777,216 bytes, together with"
+    with pytest.raises(SpecificationError, match=problem):
+        offerings_in_file("spec.json", tmp_path, {"operations": ["call"]})
+    with pytest.raises(SpecificationError, match=problem):
         await offerings_at(f"{ours.url}/spec.json", {"operations": ["call"]}, http, RequestCredentials())
     await http.close()
 
