@@ -74,8 +74,8 @@ def dev(
 ) -> None:
     """Run the server, its UI and a reloading worker until Ctrl-C.
 
-    The server is the embedded one. The worker restarts when a file in a watched folder changes. With --serve there is a
-    gateway, too, which restarts with it.
+    The server is the embedded one. The worker restarts when a file in a watched folder changes, and when it dies. With
+    --serve there is a gateway, too, which restarts like it.
     """
     named = named_code(tools, guardrails, compactor, credentials)
     metrics = endpoint(metrics_port, metrics_address, "metrics")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +30,7 @@ from . import shared_options as options
 from . import worker_options as more
 from .command import execute
 from .console import answer, say
-from .problems import UsageProblem
+from .problems import USAGE, UsageProblem
 from .server_connection import ServerConnection, connect_to_server
 from .shared_options import DEFAULT_QUEUE, endpoint
 from .user_code import UserCode, load_user_code, say_mocks
@@ -231,6 +232,8 @@ async def stdin_closed() -> None:
 
 _WATCHED_SUFFIXES = (".py", ".prompty", ".json", ".yaml", ".yml")
 KILL_AFTER_SECONDS = 35.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before a process that has died starts again: doubled each time, until one has lived for the longest."""
 
 
 def named_code(
@@ -269,7 +272,7 @@ def worker_arguments(
 async def supervise(
     commands: Sequence[Sequence[str]], folders: Sequence[Path], environment: Mapping[str, str] | None = None
 ) -> None:
-    """Keep the processes of these commands running until cancelled; after a change they end, then new ones start."""
+    """Keep the processes of these commands running until cancelled; new ones start when they die and after a change."""
     from watchfiles import awatch
 
     processes = [CommandProcess(command, environment or {}) for command in commands]
@@ -303,6 +306,11 @@ class CommandProcess:
         await self.start()
 
     async def start(self) -> None:
+        """Start the process, and again whenever it dies, until `end`."""
+        await self._spawn()
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def _spawn(self) -> None:
         """Start the process, in a session of its own: Ctrl-C reaches this process only, which then ends that one.
 
         When this process is killed, the pipe to the other one's stdin closes, and it ends too.
@@ -314,13 +322,13 @@ class CommandProcess:
             env={**os.environ, **self._environment},
             start_new_session=True,
         )
-        self._mention = asyncio.create_task(self._mention_end(self._process))
 
     async def end(self) -> None:
         """End the process: SIGTERM, then SIGKILL. Does nothing when it has ended by itself, or has not begun."""
         if self._process is None:
             return
-        self._mention.cancel()
+        self._keeping.cancel()
+        await asyncio.wait([self._keeping])
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         try:
@@ -329,6 +337,19 @@ class CommandProcess:
             self._process.kill()
             await self._process.wait()
 
-    async def _mention_end(self, process: asyncio.subprocess.Process) -> None:
-        code = await process.wait()
-        say(f"The {self.name} ended (exit code {code}). It starts again when a watched file changes.", "bad")
+    async def _keep(self) -> None:
+        """Start the process again when it has died; return when it can't work before a file changes."""
+        assert self._process is not None
+        pause, now = FIRST_PAUSE, asyncio.get_running_loop().time
+        while True:
+            started = now()
+            code = await self._process.wait()
+            if code == USAGE:
+                say(f"The {self.name} ended (exit code {code}). It starts again when a watched file changes.", "bad")
+                return
+            pause = FIRST_PAUSE if now() - started > LONGEST_PAUSE else pause
+            why = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            say(f"The {self.name} {why}. It starts again in {pause:g} s.", "bad")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            await self._spawn()

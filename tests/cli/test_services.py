@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import uuid
+from functools import partial
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from perdure.activities.pollers import somebody_polls
 from perdure.cli.shared_options import DEFAULT_QUEUE
+from perdure.cli.worker import CommandProcess
 
 from ..support.command_line import AGENT, Cli
 from ..support.waiting import wait_for
 
 PERSON = ("--input", "person=Ann")
+
+
+def kill_child(pid: int) -> None:
+    """Kill the only child of a process: the worker that it supervises."""
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGKILL)
 
 
 async def test_a_worker_does_the_work(cli: Cli) -> None:
@@ -78,7 +88,7 @@ async def test_dev_serves_runs_of_other_terminals(embedded: Cli) -> None:
     assert (await dev.finish(signal.SIGTERM)).code == 0
 
 
-async def test_a_reloading_worker_survives_a_broken_file(cli: Cli, tmp_path: Path) -> None:
+async def test_a_reloading_worker_survives_a_broken_file_and_being_killed(cli: Cli, tmp_path: Path) -> None:
     tools = tmp_path / "tools.py"
     tools.write_text((AGENT / "tools.py").read_text())
     arguments = ("--tools", str(tools), "--watch", str(tmp_path), "--task-queue", f"queue-{uuid.uuid4()}")
@@ -88,7 +98,27 @@ async def test_a_reloading_worker_survives_a_broken_file(cli: Cli, tmp_path: Pat
     await worker.says("The worker ended (exit code 2). It starts again when a watched file changes.")
     tools.write_text("from perdure.tools import tool\n\n@tool\ndef another(): ...\n")
     await worker.says("tools: another")
+    kill_child(worker.process.pid)
+    await worker.says("The worker was killed by SIGKILL. It starts again in 1 s.")
     assert (await worker.finish(signal.SIGTERM)).code == 0
+
+
+async def test_a_process_that_dies_again_and_again_starts_after_growing_pauses(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    said: list[str] = []
+
+    async def is_said(text: str) -> bool:
+        said.append(capfd.readouterr().err)
+        return text in "".join(said)
+
+    process = CommandProcess(["worker", "--help"], {})
+    await process.start()
+    try:
+        for pause in (1, 2):
+            await wait_for(partial(is_said, f"The worker ended with exit code 0. It starts again in {pause} s."))
+    finally:
+        await process.end()
 
 
 async def test_a_run_needs_no_worker_that_has_ended(embedded: Cli, tmp_path: Path) -> None:
