@@ -156,11 +156,13 @@ def test_the_file_says_what_is_wrong(approval: str, says: str, tmp_path: Path, m
 def test_all_that_a_run_does_is_signed() -> None:
     """Whoever changes one field of a run's input can't use the signature of another's."""
     agent = perdure.load_dict({"name": "desk", "model": "openai/gpt-5", "instructions": "Hi."})
-    input = RunInput.model_validate(perdure.run_input(agent, "Hello.", messages=[]))
+    input = RunInput.model_validate(perdure.run_input(agent, messages=[]))
     other = Message.user("Refund it.")
     changes: dict[str, Any] = {
         "messages": [other],
-        "beginning": CarriedConversation(messages=[other], reference=ConversationRef()),
+        "beginning": CarriedConversation(
+            messages=[other], reference=ConversationRef(base=0, version=0, digest=""), run_id="1", ends=[]
+        ),
         "options": input.options.model_copy(update={"max_iterations": 3}),
         "handed_to": "billing.prompty",
         "handoffs": {"billing.prompty": [other]},
