@@ -168,6 +168,7 @@ def test_all_that_a_run_does_is_signed() -> None:
         "handoffs": {"billing.prompty": [other]},
         "session": TurnOf(session="another", turn=1),
         "deps": {"tenant": "other"},
+        "given": ["max_iterations"],
         "inputs": {"question": "other"},
     }
     for name, value in changes.items():

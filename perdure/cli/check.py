@@ -119,7 +119,8 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
 def later_needs(run: str, setup: RunInput | SessionSetup) -> tuple[Need, ...]:
     """Return what is needed of the agents as which the run, or the session's next one, may go on."""
     others = [each for each in handoffs_of(setup.agent, setup.agents).values() if each != setup.agent]
-    return tuple(Need(run, each, {}, options_after_handoff(setup.options, setup.agent, each)) for each in others)
+    options = [options_after_handoff(setup.options, setup.agent, each, setup.given) for each in others]
+    return tuple(Need(run, each, {}, chosen) for each, chosen in zip(others, options, strict=True))
 
 
 def undeclared(tools: Mapping[str, Callable[..., Any]]) -> list[str]:

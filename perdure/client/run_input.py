@@ -74,7 +74,6 @@ def new_run(
     known = redactor(loaded)
     asked = options_of(options) or RunOptions()
     chosen = options_for(loaded, asked, environment)
-    set_by_caller = asked.given if isinstance(asked, RecordedOptions) else sorted(asked.model_fields_set)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     recorded, agents = (loaded, {}) if workflow.in_workflow() else record_tools(loaded)
     sent = portable(recorded)
@@ -87,7 +86,8 @@ def new_run(
         messages=known.value(first),
         inputs=known.value(bound_inputs([loaded, *others.values()], given, chosen)),
         deps=recorded_deps(deps, known),
-        options=RecordedOptions.model_validate({**dict(chosen), "given": set_by_caller}),
+        options=chosen,
+        given=[] if isinstance(asked, RecordedOptions) else sorted(asked.model_fields_set),
         loop_version=LOOP_VERSION,
     )
 

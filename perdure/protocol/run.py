@@ -180,8 +180,6 @@ class RecordedOptions(RunOptions):
 
     model_config = ConfigDict(extra="allow")
 
-    given: list[str] = unless_empty([])
-    """Those that the caller has set: an agent that the run is handed over to does not change them."""
     trim_to: float = Field(default=1.0, gt=0, le=1, exclude_if=lambda share: share == 1.0)
     """1.0 where the input does not say it: runs were trimmed so before there was this option."""
 
@@ -233,6 +231,8 @@ class RunInput(Exchanged):
     deps: Any = unless_none()
     """What the run gives its functions (`ToolContext.deps`), as JSON."""
     options: RecordedOptions = RecordedOptions()
+    given: list[str] = unless_empty([])
+    """The options that the caller has set: an agent that the run is handed over to does not change them."""
     loop_version: int = 1
     """The `LOOP_VERSION` that the link goes by: that of who has started the run, or of the worker that has continued
     it. A worker whose own is lower leaves the run to others."""

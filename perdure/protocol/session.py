@@ -35,6 +35,8 @@ class SessionSetup(Exchanged):
     deps: Any = unless_none()
     """As in `RunInput`, for each run."""
     options: RecordedOptions = RecordedOptions()
+    given: list[str] = unless_empty([])
+    """As in `RunInput`."""
 
     def handed_to(self, path: str) -> SessionSetup:
         """Return the same for runs of the agent of that path; itself where there is none.
@@ -44,7 +46,7 @@ class SessionSetup(Exchanged):
         if path not in self.handoffs:
             return self
         agent = self.agents[path]
-        options = options_after_handoff(self.options, self.agent, agent)
+        options = options_after_handoff(self.options, self.agent, agent, self.given)
         update = {"agent": agent, "messages": self.handoffs[path], "options": options}
         return self.model_copy(update=update)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
@@ -131,12 +131,12 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     return options.model_copy(update=update)
 
 
-def options_after_handoff(options: Options, before: Agent, after: Agent) -> Options:
+def options_after_handoff(options: Options, before: Agent, after: Agent, given: Collection[str]) -> Options:
     """Options of a run that goes on as the agent `after`: what its file says, but for what is the run's.
 
-    Raises LoadError as `options_for` does.
+    What its caller has `given` stays. Raises LoadError as `options_for` does.
     """
-    kept = {name: getattr(options, name) for name in (*OF_A_RUN, *getattr(options, "given", ()))}
+    kept = {name: getattr(options, name) for name in (*OF_A_RUN, *given)}
     return called_options(options, before, after).model_copy(update=kept)
 
 

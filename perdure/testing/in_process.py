@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from ..activities.hooks import POINTS, Hooks
 from ..agents import Agent, LoadedFrom, loaded_from, others_of, with_others
-from ..argument_types import require, require_tools
+from ..argument_types import options_of, require, require_tools
 from ..client.callers import wait_for_result
 from ..client.output_type import OutputType, typed_output, with_output_type
 from ..client.run_input import loaded_agent, recorded_deps
@@ -137,6 +137,7 @@ class InProcessRun(Generic[T]):
             call_agent=self._call_agent,
             deps=recorded_deps(deps, redactor(loaded)),
         )
+        self._given = (options_of(options) or RunOptions()).model_fields_set
         self._depth = 0
         self._state = LoopState()
         self._threads = threads
@@ -186,7 +187,7 @@ class InProcessRun(Generic[T]):
 
     def _go_on_as(self, path: str) -> None:
         effects, others = self.effects, others_of(self.effects.agent)
-        effects.options = options_after_handoff(effects.options, effects.agent, others[path])
+        effects.options = options_after_handoff(effects.options, effects.agent, others[path], self._given)
         effects.agent = with_others(others[path], others)
         known = self._origins.get(path, LoadedFrom())
         self._output_type = known.output_type

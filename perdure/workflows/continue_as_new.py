@@ -127,7 +127,7 @@ class ContinueAsNew:
 
     def _as_agent(self, path: str) -> dict[str, Any]:
         input = self.state.input
-        options = options_after_handoff(input.options, input.agent, input.agents[path])
+        options = options_after_handoff(input.options, input.agent, input.agents[path], input.given)
         return {"agent": input.agents[path], "handed_to": path, "options": options}
 
     def _carried_state(self, recorded: CarriedConversation | None) -> Carried:

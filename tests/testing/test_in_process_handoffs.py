@@ -131,10 +131,10 @@ def test_a_transfer_does_not_change_what_the_starter_has_chosen(tmp_path: Path) 
         (tmp_path / f"{name}.prompty").write_text(text)
     first, second = (perdure.load(tmp_path / f"{name}.prompty") for name in ("triage", "billing"))
     for given, then in (({}, "lax"), ({"guardrails": "strict", "context_budget": 9000}, "strict")):
-        recorded = RunInput.model_validate(perdure.run_input(first, options=given)).options
-        after = options_after_handoff(recorded, first, second)
+        recorded = RunInput.model_validate(perdure.run_input(first, options=given))
+        after = options_after_handoff(recorded.options, first, second, recorded.given)
         assert (after.guardrails, after.context_budget) == (then, given.get("context_budget"))
-        assert options_after_handoff(after, second, first).guardrails == "strict"
+        assert options_after_handoff(after, second, first, recorded.given).guardrails == "strict"
 
 
 def test_the_output_is_that_of_the_last_agent() -> None:

@@ -71,6 +71,7 @@ def setup_of(
         inputs=run.inputs,
         deps=run.deps,
         options=run.options,
+        given=run.given,
     )
 
 

@@ -221,6 +221,7 @@ class Turns:
             messages=list(messages),
             inputs=setup.inputs,
             deps=setup.deps,
+            given=setup.given,
             options=setup.options.model_copy(update={"turn": number}),
             loop_version=self._loop_version,
             search_attributes=list(self._attributes),

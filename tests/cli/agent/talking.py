@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.guardrails import Guardrails
 from perdure.messages import Message, ToolCall
 from perdure.testing import ScriptedReply, ScriptedRequest
 from perdure.tools import tool
@@ -25,11 +25,11 @@ async def wait(file: str) -> str:
     return "there"
 
 
-def _polite(message: Message) -> GuardrailResult:
-    return GuardrailResult(allowed=True, rewrite=f"Please: {message.text}")
+def _polite(text: str) -> str:
+    return f"Please: {text}"
 
 
-polite = Guardrails(output=_polite)
+polite = Guardrails(validator=_polite)
 
 
 def script(request: ScriptedRequest) -> ScriptedReply:
