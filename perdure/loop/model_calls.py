@@ -283,7 +283,7 @@ class Retries:
 
     effects: Effects
     options: RunOptions
-    has_others: bool
+    has_others: bool = False
     attempt: int = 1
     limited: int = 0
     waited: float = 0.0

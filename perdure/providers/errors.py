@@ -94,8 +94,7 @@ def asked_wait(
     in_body = [layer.get(key) for layer in layers for key in ("retryDelay", "retry_after", "retry_after_seconds")]
     in_text = _AGAIN.search(message)
     waits = [
-        *(_milliseconds(each) for each in all_headers),
-        *(_wait(each.get("retry-after"), now) for each in all_headers),
+        *(retry_after_seconds(each, now=now) for each in all_headers),
         *(_wait(each, now) for each in in_body),
         _wait(in_text[1], now) if in_text else None,
         *(_reset(each, now) for each in all_headers),
@@ -103,9 +102,15 @@ def asked_wait(
     return next((wait for wait in waits if wait is not None), None)
 
 
-def _milliseconds(headers: Mapping[str, str]) -> float | None:
-    wait = _number(headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms"))
-    return wait and max(0.0, wait / 1000)
+def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Return the seconds to wait: `retry-after-ms`, or `retry-after` as seconds, as a duration or as a date.
+
+    Never negative; None when neither header is present and valid. `now` is a Unix time. Never raises.
+    """
+    milliseconds = _number(headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms"))
+    if milliseconds is not None:
+        return max(0.0, milliseconds / 1000)
+    return _wait(headers.get("retry-after"), time.time() if now is None else now)
 
 
 def _reset(headers: Mapping[str, str], now: float) -> float | None:
