@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, PlainSerializer, PrivateAttr, field_validator
@@ -322,6 +323,12 @@ class LoadedAgent(Agent):  # type: ignore[metaclass]
 def loaded_from(agent: Agent) -> LoadedFrom:
     """Return where the agent comes from; nothing is known of one that was read from a record."""
     return agent._loaded_from if isinstance(agent, LoadedAgent) else LoadedFrom()
+
+
+def origins_of(agent: Agent) -> dict[str, LoadedFrom]:
+    """Return where the agent comes from, and those as which a run of it may go on that Python has, by their names."""
+    origin = loaded_from(agent)
+    return {agent.name: origin, **{PurePath(path).stem: each for path, each in origin.handoffs.items()}}
 
 
 class RunAgent(LoadedAgent):

@@ -53,7 +53,7 @@ class _NotJsonError(ValueError):
 
 def _json(text: str) -> Any:
     try:
-        return _DECODER.decode(text)
+        return DECODER.decode(text)
     except RecursionError:
         raise _NotJsonError("nested too deeply") from None
     except ValueError as error:
@@ -71,7 +71,8 @@ def _finite(digits: str) -> float:
     return number
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+"""Reads JSON, and raises ValueError for a number that JSON can't hold, such as `NaN` or `1e400`."""
 
 
 def _object(value: Any, text: str) -> JsonObject:

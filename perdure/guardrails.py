@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import PurePath
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, field_validator
 
-from .agents import Agent, loaded_from
+from .agents import Agent, origins_of
 from .messages import JsonObject, Message, unless_none
 from .text import bounded_text, valid_json
 
@@ -66,13 +65,13 @@ class Guardrails:
     which answers again, at most `output_retries` times."""
 
     def callbacks(self, point: GuardrailPoint) -> list[Callable[..., Any]]:
-        """Return what is called at that point."""
+        """Return the functions that are called at that point."""
         found = [getattr(self, point), self.validator if point == "output" else None]
         return [each for each in found if each is not None]
 
 
 UNSEEN = "unseen"
-"""Stands among a run's hooks where nobody may see what the model writes before a guardrail has judged it."""
+"""Among a run's hooks: an output guardrail judges each text of the model before anybody sees it."""
 
 
 def with_validator(guardrails: Guardrails | None, validator: Callable[..., Any] | None) -> Guardrails | None:
@@ -84,10 +83,9 @@ def with_validator(guardrails: Guardrails | None, validator: Callable[..., Any] 
 
 def validators_of(tools: Any) -> dict[str, Guardrails]:
     """Return the validators that came with the agents in a list, and with their handoffs, by the agents' names."""
-    listed = tools if isinstance(tools, list | tuple) else ()
-    known = [(each.name, loaded_from(each)) for each in listed if isinstance(each, Agent)]
-    known += [(PurePath(path).stem, other) for _, each in known for path, other in each.handoffs.items()]
-    return {name: Guardrails(validator=each.output_validator) for name, each in known if each.output_validator}
+    agents = [each for each in tools if isinstance(each, Agent)] if isinstance(tools, list | tuple) else []
+    known = {name: origin for agent in agents for name, origin in origins_of(agent).items()}
+    return {name: Guardrails(validator=each.output_validator) for name, each in known.items() if each.output_validator}
 
 
 PrepareTools = Callable[..., Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -133,7 +133,7 @@ class Hooks:
         return compactor
 
     async def judge_output(self, name: str, agent: Agent, message: Message, context: ToolContext) -> JudgedOutput:
-        """Return the output guardrail's verdict, and what the validator makes of the answer that this leaves.
+        """Return the output guardrail's verdict, then the validator's on the answer that the guardrail leaves.
 
         Raises like `judge`.
         """
@@ -152,11 +152,11 @@ class Hooks:
             subject = _first_argument(hooks.validator, without_nulls(value, agent.outputs or []))
         except ValueError as error:
             return judged.model_copy(update={"faults": [excerpt(one_line(str(error)), MAX_FAULT_CHARS)]})
-        revised = await self.judge(name, "validator", subject, context=context)
+        revised = await _in_time("output validator", self._validate(hooks.validator, subject, context))
+        if not revised.allowed or isinstance(revised, JudgedOutput):
+            return JudgedOutput(**dict(revised))
         if revised.rewrite in (None, to_jsonable_python(subject)):
-            return (
-                judged if revised.allowed and not isinstance(revised, JudgedOutput) else JudgedOutput(**dict(revised))
-            )
+            return judged
         rewrite = json.dumps(revised.rewrite) if agent.outputs else revised.rewrite
         return judged_output(agent, message, GuardrailResult(allowed=True, rewrite=rewrite))
 
@@ -176,8 +176,21 @@ class Hooks:
             raise ValueError(f"they have {size:,} characters, at most {MAX_INSTRUCTIONS_CHARS:,} are possible")
         return valid_text(text)
 
+    async def _validate(self, validator: Callable[..., Any], value: Any, context: ToolContext) -> GuardrailResult:
+        """Return the value that the validator returns, or its ValueError as a fault. Raises its other errors."""
+        try:
+            found = await self.call(
+                validator, value, title=f"output validator of run {context.run_id}", context=context
+            )
+            _require_json(found)
+            return GuardrailResult(allowed=True, rewrite=to_jsonable_python(found))
+        except UnfitDepsError:
+            raise
+        except ValueError as error:
+            return JudgedOutput(allowed=True, faults=[excerpt(str(error), MAX_FAULT_CHARS)])
+
     async def judge(
-        self, name: str, point: GuardrailPoint | Literal["validator"], *subject: Any, context: ToolContext | None = None
+        self, name: str, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None
     ) -> GuardrailResult:
         """Guardrail's verdict; one that fails or takes longer than `JUDGE_SECONDS` denies, with that as the reason.
 
@@ -186,22 +199,14 @@ class Hooks:
         Raises `ConfigurationError` for a name that is not registered.
         """
         callback, context = getattr(_hook_named("guardrails", name, self._guardrails), point), context or ToolContext()
-        what = "output validator" if point == "validator" else f"{point} guardrail"
-        deadline = asyncio.timeout(JUDGE_SECONDS)
-        try:
-            async with deadline:
-                found = await self.call(callback, *subject, title=f"{what} of run {context.run_id}", context=context)
-                _require_json(found.rewrite if isinstance(found, GuardrailResult) else found)
-                if point == "validator":
-                    return GuardrailResult(allowed=True, rewrite=to_jsonable_python(found))
-                return _verdict(found)
-        except Exception as error:
-            if point == "validator" and isinstance(error, ValueError) and not isinstance(error, UnfitDepsError):
-                return JudgedOutput(allowed=True, faults=[excerpt(str(error), MAX_FAULT_CHARS)])
-            problem = with_advice(f"{type(error).__name__}: {error}")
-            if deadline.expired():
-                problem = f"no verdict within {JUDGE_SECONDS:g} s"
-            return GuardrailResult(allowed=False, reason=f"the {what} failed: {problem}")
+        what = f"{point} guardrail"
+
+        async def verdict() -> GuardrailResult:
+            found = await self.call(callback, *subject, title=f"{what} of run {context.run_id}", context=context)
+            _require_json(found.rewrite if isinstance(found, GuardrailResult) else found)
+            return _verdict(found)
+
+        return await _in_time(what, verdict())
 
     async def prepare_tools(self, name: str, agent: Agent, context: ToolContext) -> GuardrailResult:
         """Which functions of the agent are offered now, as a `rewrite`: their descriptions, by name.
@@ -210,15 +215,13 @@ class Hooks:
         `ConfigurationError` for a name that is not registered.
         """
         callback, offered = _hook_named("prepare_tools", name, self._prepare_tools), offered_functions(agent)
-        title, deadline = f"function {name!r} of run {context.run_id}", asyncio.timeout(JUDGE_SECONDS)
-        try:
-            async with deadline:
-                return _step_of(offered, await self.call(callback, list(offered), title=title, context=context))
-        except Exception as error:
-            problem = with_advice(f"{type(error).__name__}: {error}")
-            if deadline.expired():
-                problem = f"no answer within {JUDGE_SECONDS:g} s"
-            return GuardrailResult(allowed=False, reason=f"the function {name!r} failed: {problem}")
+        what = f"function {name!r}"
+
+        async def step() -> GuardrailResult:
+            title = f"{what} of run {context.run_id}"
+            return _step_of(offered, await self.call(callback, list(offered), title=title, context=context))
+
+        return await _in_time(what, step(), "answer")
 
     async def call(
         self,
@@ -235,6 +238,19 @@ class Hooks:
         call = check_call(callback, arguments, context) if context else partial(callback, *arguments)
         ended = await self._loop.end_of(call, title, is_async=in_loop)
         return ended.result()
+
+
+async def _in_time(what: str, verdict: Awaitable[GuardrailResult], word: str = "verdict") -> GuardrailResult:
+    """Return the verdict; where it fails or takes longer than `JUDGE_SECONDS`, a denial with that as the reason."""
+    deadline = asyncio.timeout(JUDGE_SECONDS)
+    try:
+        async with deadline:
+            return await verdict
+    except Exception as error:
+        problem = with_advice(f"{type(error).__name__}: {error}")
+        if deadline.expired():
+            problem = f"no {word} within {JUDGE_SECONDS:g} s"
+        return GuardrailResult(allowed=False, reason=f"the {what} failed: {problem}")
 
 
 def _first_argument(function: Callable[..., Any], value: Any) -> Any:

@@ -74,13 +74,14 @@ def agent(
     if isinstance(tools, Mapping) or not is_list(tools):
         require_tools(tools)
     require_type("instructions", instructions, of_type("a text", str))
-    if output_validator is not None:
-        own = (metadata or {}).get("perdure") or {}
-        metadata = {**(metadata or {}), "perdure": {"guardrails": name, **own}}
     given, by = toolset_of(tools), _functions_by(instructions_by)
-    if instructions_by is not None:
-        own = {**((metadata or {}).get("perdure") or {}), "instructionsBy": next(iter(by))}
-        metadata = {**(metadata or {}), "perdure": own}
+    own = dict((metadata or {}).get("perdure") or {})
+    if output_validator is not None:
+        own.setdefault("guardrails", name)
+    if by:
+        own["instructionsBy"] = next(iter(by))
+    if prepare_tools is not None:
+        own["prepareTools"] = prepare_tools.__name__
     body = instructions if _is_asked(instructions) else instructions + _QUESTION
     data: dict[str, Any] = {
         "name": name,
@@ -88,7 +89,7 @@ def agent(
         "model": {**_model(model), **({"options": options} if options else {}), **_connection(connection)},
         "inputs": inputs if inputs is not None else _inputs(body),
         "tools": given.declarations,
-        "metadata": metadata if prepare_tools is None else _with_setting(metadata, prepareTools=prepare_tools.__name__),
+        "metadata": {**(metadata or {}), "perdure": own} if own else metadata,
         "instructions": body.lstrip(),
     }
     written = {key: value for key, value in data.items() if value is not None}
@@ -159,11 +160,6 @@ def _require_one(others: dict[str, Agent], path: str, agent: Agent) -> None:
             f"two different agents have the name {path.removesuffix(SUFFIX)!r}, {both}: give each its own name "
             "(name=… of perdure.agent)"
         )
-
-
-def _with_setting(metadata: Mapping[str, Any] | None, **setting: Any) -> dict[str, Any]:
-    """Return the metadata with a setting of `metadata.perdure`."""
-    return {**(metadata or {}), "perdure": {**((metadata or {}).get("perdure") or {}), **setting}}
 
 
 def with_declared(agent: Agent, declarations: Sequence[Mapping[str, Any]]) -> Agent:

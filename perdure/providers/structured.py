@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
+from ..arguments import DECODER
 from ..declared_tools import Property
 from ..schema import ANSWER, LENIENT, answer_schema, is_bare
 from ..text import excerpt, valid_json
@@ -77,17 +77,10 @@ class StructuredResult(dict[str, Any]):
 def structured_value(text: str) -> Any:
     """Return the value of a JSON text: a StructuredResult for an object; the text itself when it is not JSON (§8)."""
     try:
-        value = valid_json(json.loads(text, parse_float=_finite, parse_constant=_finite))
+        value = valid_json(DECODER.decode(text))
     except (ValueError, RecursionError):
         return text
     return StructuredResult(value, text) if isinstance(value, dict) else value
-
-
-def _finite(written: str) -> float:
-    """Return the number. Raises ValueError for one that JSON can't hold, such as `NaN` or `1e400`."""
-    if not math.isfinite(number := float(written)):
-        raise ValueError(written)
-    return number
 
 
 def answer_value(text: str, outputs: Sequence[Property]) -> Any:

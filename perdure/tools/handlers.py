@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..agents import Agent, declared_name, loaded_from
+from ..agents import Agent, declared_name, origins_of
 from ..declared_tools import OfferedFunction, Tool
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..loading import load_module, split_source
@@ -42,17 +42,15 @@ class Toolset:
                 self.declarations += item.declarations
                 self.prepare_tools |= item.prepare_tools
             if isinstance(item, Agent):
-                origin = loaded_from(item)
-                for each in (origin, *origin.handoffs.values()):
+                for each in origins_of(item).values():
                     self.prepare_tools |= each.prepare_tools
             for name, function in _functions_of(item):
                 add_tool(self.functions, name, function)
 
     def prefixed(self, prefix: str) -> Toolset:
         """Return the same tools, by names that begin with the prefix and `_`. The functions themselves stay."""
-        found = Toolset(*(with_prefix(tool, prefix) for tool in self.declarations))
-        found.functions = {f"{prefix}_{name}": function for name, function in self.functions.items()}
-        return found
+        functions = {f"{prefix}_{name}": function for name, function in self.functions.items()}
+        return self._with(functions, [with_prefix(tool, prefix) for tool in self.declarations])
 
     def only(self, *names: str) -> Toolset:
         """Return the tools of these names alone. Raises ConfigurationError as `without` does."""
@@ -69,11 +67,16 @@ class Toolset:
     def _filter(self, names: Sequence[str], *, keeps: bool) -> Toolset:
         offered = [name for name in names if name not in self.functions]
         try:
-            found = Toolset(*with_filter(self.declarations, offered, keeps=keeps))
+            declarations = with_filter(self.declarations, offered, keeps=keeps)
         except ValueError as error:
             known = ", ".join(self.functions) or "none"
             raise ConfigurationError(f"{error}. Functions of this toolset: {known}") from None
-        found.functions = {name: each for name, each in self.functions.items() if (name in names) is keeps}
+        functions = {name: each for name, each in self.functions.items() if (name in names) is keeps}
+        return self._with(functions, declarations)
+
+    def _with(self, functions: dict[str, ToolFunction], declarations: Sequence[Mapping[str, Any]]) -> Toolset:
+        found = Toolset(*declarations)
+        found.functions, found.prepare_tools = functions, self.prepare_tools
         return found
 
 
@@ -101,16 +104,15 @@ def _functions_of(item: ToolFunction | ModuleType | Agent | Toolset) -> list[tup
     if isinstance(item, Toolset):
         return list(item.functions.items())
     if isinstance(item, Agent):
-        origin = loaded_from(item)
-        return [pair for each in (origin, *origin.handoffs.values()) for pair in each.functions.items()]
+        return [pair for each in origins_of(item).values() for pair in each.functions.items()]
     functions = tools_of_module(item) if isinstance(item, ModuleType) else [item]
     return [(tool_name(function), function) for function in functions]
 
 
 def instructions_of(given: object) -> dict[str, Callable[..., Any]]:
     """Return the functions that give instructions to the agents among these tools, by name."""
-    agents = [loaded_from(each) for each in given if isinstance(each, Agent)] if isinstance(given, Iterable) else []
-    origins = [origin for agent in agents for origin in (agent, *agent.handoffs.values())]
+    agents = [each for each in given if isinstance(each, Agent)] if isinstance(given, Iterable) else []
+    origins = [origin for agent in agents for origin in origins_of(agent).values()]
     return {name: each for origin in origins for name, each in origin.instructions.items()}
 
 

@@ -117,3 +117,12 @@ def test_the_page_shows_one_agent_in_code_and_in_a_file(tmp_path: Path) -> None:
     assert [tool for tool in in_code if tool["name"] == "clock"] == [clock]
     assert {tool["name"] for tool in in_code} == {"crm_find", "clock"}
     assert (crm["name"], crm["perdure"]) == ("find", {"prefix": "crm"})
+
+
+def test_the_functions_that_prepare_tools_stay_with_a_changed_toolset() -> None:
+    def chosen(tools: list[Any]) -> list[Any]:
+        return tools
+
+    desk = Toolset(perdure.agent("openai/gpt-5", tools=[find], prepare_tools=chosen))
+    for toolset in (desk, desk.prefixed("crm"), desk.only("find"), desk.without("find")):
+        assert toolset.prepare_tools == {"chosen": chosen}
