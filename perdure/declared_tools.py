@@ -51,7 +51,7 @@ class Property(Node):
     properties: list[Property] | None = None
     """Of an `object`: its properties."""
     values: Property | None = None
-    """Of an `object` in an answer, whose keys are not declared: what the value of each key is."""
+    """For an `object` with any keys, in an answer: the type of its values."""
     one_of: list[Property] | None = None
     """Of a `union`: the value fits exactly one of these."""
     any_of: list[Property] | None = None

@@ -237,7 +237,7 @@ class HandoffData(TypedDict):
     name: str
     """Of the agent, as the tool `transfer_to_NAME` has it."""
     reason: str
-    """Why, as the model has said; "" where it has not."""
+    """The model's reason; "" for none."""
 
 
 class FailedData(TypedDict):

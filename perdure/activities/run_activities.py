@@ -387,7 +387,7 @@ def _beginning(begun: activities.Beginning | RunInput) -> Conversation:
 
 
 def _context(run: KnownRun, request: ToolRequest | None) -> ToolContext:
-    """Return what a guardrail may know of the run, and of the call that it is asked about."""
+    """Return the context of a guardrail: of the run, and of the call that it judges."""
     if request is not None:
         return call_context(run, request)
     return ToolContext(run_id=current_link().workflow_id, deps=run.open_deps)

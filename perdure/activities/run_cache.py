@@ -100,7 +100,7 @@ class KnownRun:
         self.recorded_agent = begun.agent
         self.inputs = begun.inputs
         self.deps = begun.deps
-        """What the run gives its functions, as JSON."""
+        """The deps of the run's functions, as JSON."""
         self.options: RunOptions = begun.options
         self.stream_seconds = cadence_of(begun.options).stream_seconds
         """How often readers are told what the model and tools say."""

@@ -117,7 +117,7 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
 
 
 def later_needs(run: str, setup: RunInput | SessionSetup) -> tuple[Need, ...]:
-    """Return what is needed of the agents as which the run, or the session's next one, may go on."""
+    """Return the needs of the agents that the run, or the session's next one, may be handed over to."""
     others = [each for each in handoffs_of(setup.agent, setup.agents).values() if each != setup.agent]
     options = [options_after_handoff(setup.options, setup.agent, each, setup.given) for each in others]
     return tuple(Need(run, each, {}, chosen) for each, chosen in zip(others, options, strict=True))

@@ -103,7 +103,7 @@ class SaidStatus:
         self._last: tuple[object, ...] = ()
 
     def is_new(self, event: RunEvent) -> bool:
-        """Return whether the event says something else, numbers and ids of requests aside."""
+        """Return whether the event differs, apart from numbers and ids of requests."""
         said = f"{event.data.get('message', '')} {event.data.get('reason') or ''}"
         told = (event.run_id, event.iteration, re.sub(r"request \S+|\d+", "", said))
         is_new, self._last = told != self._last, told

@@ -153,7 +153,7 @@ def held_back_characters(agent: Agent, stream_after: int | None, *, is_checked: 
 
 
 def text_after(event: RunEvent, text: str) -> str:
-    """Return what the model has said in an iteration, with this event: that before tool calls is known at its end."""
+    """Return the model's text in an iteration after this event. Text before tool calls comes with `llm_complete`."""
     if event.type == "llm_complete":
         return str(event.data.get("text", text))
     return text + event.data["token"] if event.type == "token" else text

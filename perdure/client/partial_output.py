@@ -39,7 +39,7 @@ async def partial_outputs(
 
 
 async def _texts(events: AsyncIterator[RunEvent]) -> AsyncIterator[str]:
-    """Yield what the model has written so far, each time that it has written more."""
+    """Yield the model's text so far, each time that it has grown."""
     text, iteration = "", 0
     async for event in events:
         if event.type == "text_reset" or event.iteration != iteration:

@@ -1,4 +1,4 @@
-"""The words that dialects have in common: how an answer has ended, what a person is asked."""
+"""Sentences that all dialects share: how an answer ended, and questions to a person."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class ModelCalls(RunPart[Effects]):
     make_room: Callable[[ModelError | None], Awaitable[bool]]
     """Cuts the conversation, for a model that has refused it if any; returns whether that may help."""
     is_seen: bool
-    """Whether what the model writes may be seen at once; else a guardrail judges it first."""
+    """Whether readers may see the model's text at once; if not, a guardrail judges it first."""
     _too_long: list[tuple[int, ModelError]] = field(default_factory=list, init=False)
     """Which models have found the conversation too long that is sent now."""
     _offered: Mapping[str, str | None] | None = field(default=None, init=False)

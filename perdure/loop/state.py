@@ -166,7 +166,7 @@ class LoopState:
         return True
 
     def begin_as_another(self) -> None:
-        """Forget what was the way of the agent before: which of its models was called, and how it was told of tools."""
+        """Reset the state that belongs to one agent: its fallback model, and its way of calling tools."""
         self.fallback, self.prompted, self.answering, self.draft = 0, False, False, ""
 
     def add_cost(self, cost: float | None, *, unpriced: int) -> None:

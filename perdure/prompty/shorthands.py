@@ -89,9 +89,9 @@ def kind_named(name: Any) -> str | None:
 
 
 TOOLSET = "toolset"
-"""The kind of what is no tool, but stands for those of a list."""
+"""The kind of an entry that stands for a list of tools."""
 Fail = Callable[[LoadError, Place], None]
-"""What to do about an error at a place: raise it, or note it and go on."""
+"""Takes an error and its place: raises it, or notes it and goes on."""
 _KNOWN = frozenset(Agent.file_keys())
 
 
@@ -102,7 +102,7 @@ class Shorthands:
     """
 
     def __init__(self, fail: Fail) -> None:
-        """What is wrong with a toolset goes to `fail`."""
+        """Faults of a toolset go to `fail`."""
         self._written: dict[Place, str | int] = {}
         self._fail = fail
         self._has_answer = False
@@ -260,7 +260,7 @@ def _property_of(spec: Any, *, values: bool) -> Any:
 
 
 ANSWER: Place = ("metadata", "perdure", "output")
-"""Where a file says what the answer is that is not an object with declared members."""
+"""Where a file declares an answer of any other type than an object with members."""
 
 
 def answer_in(data: JsonView) -> Any:

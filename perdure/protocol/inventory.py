@@ -90,7 +90,7 @@ class RecordedTool(Exchanged):
 
 
 class WorkerQuestion(Exchanged):
-    """What open runs need of a worker."""
+    """The question whether a worker can take open runs."""
 
     variables: list[str] = []
     """Environment variables, by name."""

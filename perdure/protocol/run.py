@@ -167,7 +167,7 @@ class Carried(Exchanged):
 
     @property
     def asked_before(self) -> Inventory | None:
-        """What is known of the workers until the link has asked; None where nothing is."""
+        """The inventory that holds until the link has asked the workers; None where there is none."""
         return None if self.is_handoff else self.inventory
 
 
@@ -216,7 +216,7 @@ class TurnOf(Exchanged):
 
 
 _NOT_ASKED_FOR = {"requested_by", "carried", "loop_version", "search_attributes", "traceparent"}
-"""What of a run's input says nothing of what the run does for those who have asked for it."""
+"""The fields of a run's input that a signature leaves out: they do not change the work of the run."""
 
 
 class RunInput(Exchanged):
@@ -229,7 +229,7 @@ class RunInput(Exchanged):
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
     deps: Any = unless_none()
-    """What the run gives its functions (`ToolContext.deps`), as JSON."""
+    """The deps of the run's functions (`ToolContext.deps`), as JSON."""
     options: RecordedOptions = RecordedOptions()
     given: list[str] = unless_empty([])
     """The options that the caller has set: an agent that the run is handed over to does not change them."""

@@ -160,7 +160,7 @@ class SessionStatus(SessionUse):
     reason of `held`. Of `ended`: `closed`, `cancelled`, `terminated`, `timed_out` or `failed`.
     """
     is_closing: bool = unless_empty(False)
-    """Whether it takes no more messages, and ends after what it has taken."""
+    """Whether the session takes no more messages, and ends after those that it has taken."""
     turn: int = 0
     """The number of the last turn that has begun; 0 before the first."""
     run_id: str | None = None

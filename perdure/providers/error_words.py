@@ -18,7 +18,7 @@ _PLAUSIBLE = range(100, 10**8)
 
 @cache
 def table() -> JsonView:
-    """Return what is known of the words of servers."""
+    """Return the table of errors.toml."""
     return tomllib.loads(files(__package__).joinpath("errors.toml").read_text(encoding="utf-8"))
 
 

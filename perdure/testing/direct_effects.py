@@ -130,7 +130,7 @@ class DirectEffects(Effects):
     inputs: Mapping[str, Any]
     options: RunOptions
     deps: Any = None
-    """What the run gives its functions, as JSON."""
+    """The deps of the run's functions, as JSON."""
     guardrails: Guardrails | None = None
     compactor: Compactor | None = None
     prepare: Mapping[str, PrepareTools] = field(default_factory=dict)

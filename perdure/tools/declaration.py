@@ -34,7 +34,7 @@ class _Definitions(JsonObject):
     """The types that a schema refers to, by name."""
 
     has_values = False
-    """Whether it is said of a dict what its values are."""
+    """Whether dicts are declared with the type of their values."""
 
 
 def property_of(name: str, annotation: Any, adapter: TypeAdapter[Any] | None, *, has_values: bool = False) -> Property:

@@ -64,7 +64,7 @@ class Asking:
     limits: WorkerLimits = OPEN
     """What agents may use of this worker. What the declaration itself says is checked already."""
     deps: Any = None
-    """What the run gives its functions (`ToolContext.deps`), as JSON."""
+    """The deps of the run's functions (`ToolContext.deps`), as JSON."""
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def _require_agent(request: ChatRequest, found: FoundSession | None) -> None:
         raise Failure(
             f"session {request.session} is closed: name the agent that a new one is to begin with: perdure chat "
             f"AGENT.prompty --session {shell_word(request.session)}. "
-            f"What was said: {command_line('messages', request.session)}"
+            f"Read the conversation: {command_line('messages', request.session)}"
         )
     if request.fields or request.inputs or request.inputs_json:
         raise UsageProblem("options and inputs are for an agent that is named: expected its .prompty file with them")

@@ -237,6 +237,6 @@ def _say_how_to_go_on(opened: Opened, following: Following, unsent: Sequence[str
         )
         say(f"Run {following.unfinished} {goes_on}.")
     if following.is_closing:
-        say(f"Session {opened.id} is closed. What was said: {command_line('messages', opened.id)}")
+        say(f"Session {opened.id} is closed. Read the conversation: {command_line('messages', opened.id)}")
     else:
         say(f"Session {opened.id} stays. Go on with it: {opened.command}")

@@ -1,4 +1,4 @@
-"""Who polls the queues of open runs, what these runs need, and what each worker answers when it is asked."""
+"""The queues of open runs: their workers, the needs of their runs, and the answer of each worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..check import Need, needs_of
 from ..ls import key_of
 
 ANSWER_SECONDS = 3.0
-"""In which a worker tells what it has."""
+"""How long each worker has to answer."""
 OPEN_RUNS = f"WorkflowType IN ('{WORKFLOW}', '{SESSION_WORKFLOW}') AND ExecutionStatus = 'Running'"
 
 
@@ -76,13 +76,13 @@ class QueueState:
 
     @property
     def recorded_tools(self) -> dict[str, RecordedTool]:
-        """Tools whose functions the needs have recorded, by what identifies them; equal ones once."""
+        """The different tools whose functions the runs have recorded, by their JSON."""
         tools = [tool for need in self.needs for tool in need.recorded_tools]
         return {tool.model_dump_json(): tool for tool in tools}
 
     @property
     def question(self) -> WorkerQuestion:
-        """What the runs need of a worker."""
+        """The question whether a worker can take the runs."""
         models = [model for need in self.needs for model in need.models]
         variables = sorted({name for model in models for name in needed_variables(model)})
         return WorkerQuestion(variables=variables, calls=list(self.recorded_tools.values()))

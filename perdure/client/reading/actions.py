@@ -58,7 +58,7 @@ class RunActions(BaseModel):
 
 
 async def actions_of(chain: Chain) -> RunActions:
-    """Return what all links of a run take so far. Raises what `Chain.links` raises."""
+    """Return the Actions of all links of a run so far. Raises as `Chain.links` does."""
     actions = RunActions()
     async for link in chain.links():
         count_actions(actions, link)

@@ -267,7 +267,7 @@ class _Reader:
 
 
 class _Persons:
-    """What persons were asked, what they have decided, and what the run was held for."""
+    """Questions to people, their decisions, and the holds of the run."""
 
     def __init__(self) -> None:
         self.seq = 0

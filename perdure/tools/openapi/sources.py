@@ -191,7 +191,7 @@ class _Files:
         self._left = MAX_BYTES
 
     def value(self, file: Path) -> Any:
-        """Return what the document in the file says. Raises SpecificationError and LoadError."""
+        """Return the document in the file. Raises SpecificationError and LoadError."""
         if not file.exists():
             raise SpecificationError(f"there is no file {str(file)!r}")
         size = file.stat().st_size if file.is_file() else 0
