@@ -31,6 +31,8 @@ _AGAIN = re.compile(
     re.I,
 )
 _DURATION_CHARS = 100
+_READ_CHARS = 32 * 1024
+"""Of the beginning and of the end of a text, so far as its words are searched: servers quote the request between."""
 _EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
 """A wait that is at least so long is a point in time instead."""
 
@@ -40,16 +42,17 @@ def error_from_http(
 ) -> ModelError:
     """Typed error for an HTTP response, or for an error inside a stream (`status` None or 200). Never raises.
 
-    `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. All of the text decides
-    about the kind; the error holds so much of it as `bounded_text` leaves.
+    `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. The beginning and
+    the end of the text decide about the kind; the error holds so much of it as `bounded_text` leaves.
     """
-    layers, text = error_layers(body), error_message(body) or fallback
+    layers, whole = error_layers(body), error_message(body) or fallback
+    text = whole if len(whole) <= 2 * _READ_CHARS else f"{whole[:_READ_CHARS]} … {whole[-_READ_CHARS:]}"
     if status is not None and 300 <= status < 400:
         return ModelError(_redirect_text(headers), kind="configuration", provider=provider, status=status)
     codes = [*error_codes(layers), (headers.get("x-amzn-errortype") or "").partition(":")[0].lower()]
     wait = asked_wait(headers, layers, text)
     error = ModelError(
-        bounded_text(text or _unknown_text(status, body)),
+        bounded_text(whole or _unknown_text(status, body)),
         kind=error_kind(status, codes, text, has_wait=wait is not None),
         provider=provider,
         status=status,
