@@ -225,6 +225,11 @@ class _Tool(Node):
         prefix = self.perdure.prefix if self.perdure else None
         return f"{prefix}_{name}" if prefix else name
 
+    @property
+    def is_handoff(self) -> bool:
+        """Whether the run goes on as another agent after a call of it."""
+        return False
+
 
 class FunctionTool(_Tool):
     """A function of the worker's process (§2.8)."""
@@ -291,6 +296,10 @@ class PromptyTool(_Tool):
     """`single`: one model call. `agentic`: a run with its tools. `handoff`: this run goes on as that agent."""
     parameters: list[Property] | None = None
     """What the model gives it: its inputs, without them."""
+
+    @property
+    def is_handoff(self) -> bool:
+        return self.mode == "handoff"
 
 
 class CustomTool(_Tool):

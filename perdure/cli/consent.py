@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..activities.limited import refusals
-from ..agents import Agent
+from ..agents import Agent, others_of
 from ..arguments import dotted_path
 from ..json_types import JsonView
 from ..prompty.portable import credential_id, document_of, env_name
@@ -29,13 +29,15 @@ async def require_consent(
     """Say what the agent and the code of a memo use, and go on where that needs no asking, or a person says yes.
 
     Code below the current folder needs none; on a server of the user's own (`is_own`), nor does any file of the user's.
-    Of an agent it is what a worker does whose owner has allowed nothing; on a server of the user's own, anything.
+    Of an agent and those that it records it is what a worker does whose owner has allowed nothing; on a server of the
+    user's own, anything.
     Raises `UsageProblem` where nobody can be asked, and `Failure` for a no.
     """
     sources = list(dict.fromkeys(_sources(memo))) if memo else []
-    uses = [*(f"code: {path}" for path in sources), *(_uses(agent) if agent else [])]
+    agents = [agent, *others_of(agent).values()] if agent else []
+    uses = [*(f"code: {path}" for path in sources), *dict.fromkeys(use for each in agents for use in _uses(each))]
     doubts = [f"the code {path}" for path in sources if not _may_be_loaded(path, is_own=is_own)]
-    doubts += _beyond(agent) if agent and not is_own else []
+    doubts += [] if is_own else dict.fromkeys(doubt for each in agents for doubt in _beyond(each))
     shown = visible(one_line("; ".join(uses), 2000))
     if uses and (doubts or not quiet):
         say(f"{title} uses {shown}", "strong" if doubts and not yes else "faint")

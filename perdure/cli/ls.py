@@ -12,11 +12,12 @@ import typer
 from temporalio.client import WorkflowExecution
 
 from ..client.connection import server_time
-from ..client.listing import agent_in_memo, newest_runs
+from ..client.listing import newest_runs
 from ..commands import command_line
 from ..json_types import JsonObject
 from ..payloads.encryption import EncryptionError
 from ..payloads.encryption.codec import key_id_of
+from ..protocol.descriptions import ShownRun, shown_of
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
 from ..text import count_of, format_usd, one_line, visible
@@ -119,13 +120,13 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
     async with connect_to_server() as server:
         with query_explained(filters):
             runs = await newest_runs(server.client, query, limit)
-        names = [await agent_in_memo(run) for run in runs]
+        shown = [await shown_of(run) for run in runs]
         memos = [await read_memo(run) for run in runs]
         now = await _server_time(server, runs)
-        rows = [row_of(run, name, memo, now) for run, name, memo in zip(runs, names, memos, strict=True)]
+        rows = [row_of(*each, now) for each in zip(runs, shown, memos, strict=True)]
         await _note_missing_workers(server, rows, now)
         place = server.place
-    mention_unread([key_of(run) for run, name in zip(runs, names, strict=True) if name is None])
+    mention_unread([key_of(run) for run, each in zip(runs, shown, strict=True) if each.agent is None])
     if as_json:
         answer(rows)
         return
@@ -141,22 +142,22 @@ async def _server_time(server: ServerConnection, found: Collection[WorkflowExecu
     return datetime.fromtimestamp(await server_time(server.client), UTC) if found else datetime.now(UTC)
 
 
-def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: datetime) -> JsonObject:
+def row_of(run: WorkflowExecution, shown: ShownRun, memo: CommandMemo, now: datetime) -> JsonObject:
     """Return the run as JSON; `now` is the server's time."""
     end = run.close_time or now
     attributes = run.typed_search_attributes
     return {
         "id": run.id,
-        "agent": agent if agent is not None else attributes.get(AGENT, "?"),
+        "agent": shown.agent if shown.agent is not None else attributes.get(AGENT, "?"),
         "status": word_of(run.status),
         "waiting": run.close_time is None and attributes.get(STATUS) == "waiting",
         "held": run.close_time is None and attributes.get(STATUS) == "held",
-        "encryptedWith": key_of(run) if agent is None else None,
-        "started": run.start_time.isoformat(timespec="seconds"),
+        "encryptedWith": key_of(run) if shown.agent is None else None,
+        "started": shown.started.isoformat(timespec="seconds"),
         "taskQueue": run.task_queue,
         "resume": command_line("resume", run.id) if memo.has_code and run.close_time is None else None,
-        "seconds": round((end - run.start_time).total_seconds(), 1),
-        "age": round((now - run.start_time).total_seconds(), 1),
+        "seconds": round((end - shown.started).total_seconds(), 1),
+        "age": round((now - shown.started).total_seconds(), 1),
         "costUsd": attributes.get(COST) if run.close_time else None,
         "tenant": attributes.get(TENANT),
         "session": attributes.get(SESSION),

@@ -18,6 +18,7 @@ from ..commands import command_line, ways_to_decide
 from ..declared_tools import needs_gateway
 from ..json_types import JsonObject, JsonView
 from ..messages import Usage
+from ..protocol.descriptions import shown_of
 from ..protocol.names import WORKFLOW
 from ..protocol.outcome import RunStatus
 from ..protocol.search_attributes import AGENT, ORIGIN, STATUS, TENANT, quote
@@ -47,17 +48,17 @@ async def list_sessions(server: ServerConnection, query: str, limit: int, *, as_
 
 
 async def _row(client: Client, session: WorkflowExecution, now: float) -> JsonObject:
-    run = None
+    run, shown = None, await shown_of(session)
     if session.close_time is None:
         run = run_under_way(await client.get_workflow_handle(session.id, run_id=session.run_id).describe())
     return {
         "id": session.id,
-        "agent": session.typed_search_attributes.get(AGENT) or await _in_memo(session, "agent"),
+        "agent": session.typed_search_attributes.get(AGENT) or shown.agent,
         "status": "ended" if session.close_time else await _status(client, run),
         "run": run,
         "turns": await _turns(client, session),
-        "started": session.start_time.isoformat(timespec="seconds"),
-        "age": round(now - session.start_time.timestamp(), 1),
+        "started": shown.started.isoformat(timespec="seconds"),
+        "age": round(now - shown.started.timestamp(), 1),
         "taskQueue": session.task_queue,
         "tenant": session.typed_search_attributes.get(TENANT),
         "user": await _in_memo(session, "user"),
@@ -224,7 +225,8 @@ async def sum_up(filters: Filters, *, as_json: bool) -> int:
             used.append(await get_run(server.client, id).status())
 
         report = await for_each(alone, read)
-    seconds = sum((((found[id].close_time or now) - found[id].start_time).total_seconds() for id in alone), 0.0)
+    begun = {id: (await shown_of(found[id])).started for id in alone}
+    seconds = sum((((found[id].close_time or now) - begun[id]).total_seconds() for id in alone), 0.0)
     usage = sum((each.usage for each in used), Usage())
     sums = {
         "runs": len(found),

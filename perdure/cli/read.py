@@ -13,7 +13,7 @@ from ..events import TERMINAL_EVENTS, as_changes
 from ..history.chain import Chain
 from ..messages import Message
 from ..payloads.encryption import EncryptionError
-from ..text import count_of, duration_text, format_usd, one_line
+from ..text import count_of, duration_text, format_usd, one_line, visible
 from . import shared_options as options
 from .ask_person import local_time, times
 from .command import execute
@@ -64,6 +64,8 @@ async def _status(id: str, as_json: bool) -> None:
         answer(f"a fork of run {fork.run}, before its iteration {fork.at}")
     usage = found.usage
     answer(f"{found.status}, iteration {found.iteration}, {count_of(found.model_calls, 'model call')}")
+    by = f", to which {visible(one_line(found.handed_over_by))} has handed over" if found.handed_over_by else ""
+    answer(f"agent {visible(one_line(found.agent))}{by}; begun {local_time(found.started or 0.0)}")
     if failure:
         answer(f"{failure['kind']}: {one_line(failure['message'], 200)}")
         answer(f"  what it did: {command_line('show', run_id)}    what was said: {command_line('messages', run_id)}")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .. import testing
+from ..agents import others_of, with_others
 from ..json_types import JsonObject
 from ..testing.comparison import Comparison, Deviation, Effort
 from ..testing.recording import Recording, read_recording, recording_of
@@ -63,7 +64,9 @@ async def _rerun(run: str, changes: JsonObject, *, yes: bool, as_json: bool) -> 
     if not recording.has_ended:
         raise Failure(f"run {recording.id} is {recording.status or 'under way'}, expected one that has ended")
     if changes["agent"] is None:
-        asked = recording.agent.model_copy(update={"tools": None, "metadata": None})
+        bare: JsonObject = {"tools": None, "metadata": None}
+        others = {path: each.model_copy(update=bare) for path, each in others_of(recording.agent).items()}
+        asked = with_others(recording.agent.model_copy(update=bare), others)
         await require_consent(f"A rerun of {run}", asked, None, is_own=is_own, yes=yes)
     found = await testing.rerun(recording, **changes)
     if as_json:

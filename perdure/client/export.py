@@ -112,6 +112,14 @@ async def export_lines(chain: Chain, *, children: bool, events: bool) -> AsyncGe
         yield line
 
 
+def _offered(link: RecordedLink) -> JsonObject:
+    inventory = link.inventory
+    return {
+        "tools": [as_json(spec) for spec in (inventory.tools if inventory else [])],
+        "offered": [as_json(tool) for tool in (inventory.offered if inventory else [])],
+    }
+
+
 class _Export:
     """Writes one run; keeps one link of it at a time."""
 
@@ -128,13 +136,15 @@ class _Export:
         described = await self._chain.describe()
         link, is_first = None, True
         async for link in self._chain.links():
+            carried = link.input.carried
+            self._redactor = redactor(link.input.agent)
+            self._models = link.input.agent.models
             if is_first:
                 is_first = False
-                carried = link.input.carried
                 self._last_seq = carried.last_seq if carried else 0
-                self._redactor = redactor(link.input.agent)
-                self._models = link.input.agent.models
                 yield self._line("run", await self._about(described, link))
+            elif carried and carried.is_handoff:
+                yield self._line("agent", {"path": link.input.handed_to, **_offered(link)})
             async for call in self._calls.read(link):
                 async for line in self._call(call):
                     yield line
@@ -152,7 +162,7 @@ class _Export:
         return self._redactor.value({"kind": kind, "run": self._chain.workflow_id, **data})
 
     async def _about(self, described: WorkflowExecutionDescription, link: RecordedLink) -> JsonObject:
-        input, inventory, fork = link.input, link.inventory, await fork_origin(described)
+        input, fork = link.input, await fork_origin(described)
         started = link.input.carried.loop.started_at if link.input.carried else seconds(time_of(link.history[0]))
         attributes = {pair.key.name: to_jsonable_python(pair.value) for pair in described.typed_search_attributes}
         return {
@@ -163,12 +173,13 @@ class _Export:
             "taskQueue": described.task_queue,
             "agent": as_json(input.agent),
             "agents": {path: as_json(agent) for path, agent in input.agents.items()},
+            "handoffs": {path: list(map(as_json, messages)) for path, messages in input.handoffs.items()},
             "options": as_json(input.options),
+            "given": input.given,
             "inputs": input.inputs,
             "deps": input.deps,
             "messages": [as_json(message) for message in link.initial_conversation.messages],
-            "tools": [as_json(spec) for spec in (inventory.tools if inventory else [])],
-            "offered": [as_json(tool) for tool in (inventory.offered if inventory else [])],
+            **_offered(link),
             "searchAttributes": attributes,
             "origin": attributes.get(ORIGIN.name),
             "forkOf": as_json(fork) if fork else None,

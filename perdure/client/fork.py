@@ -22,6 +22,7 @@ from ..messages import Message
 from ..model_choice import model_choice, with_other_model
 from ..options import RunOptions
 from ..prompty.prepare import new_prompt
+from ..protocol.descriptions import HANDED_BY, STARTED
 from ..protocol.inventory import Inventory
 from ..protocol.names import FORK_OF
 from ..protocol.outcome import ForkOf
@@ -74,7 +75,7 @@ def with_instructions(messages: Sequence[Message], seed: Sequence[Message], new:
     return [*new, *(message for message in messages if message not in old)]
 
 
-_OWN_MEMO = (FORK_OF, "agent")
+_OWN_MEMO = (FORK_OF, "agent", STARTED, HANDED_BY)
 
 
 @dataclass(frozen=True)

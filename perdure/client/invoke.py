@@ -30,7 +30,7 @@ from ..model_choice import ModelChoice, model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
-from ..settings.child_agents import child_tools, handoffs_of
+from ..settings.child_agents import handoffs_of
 from ..settings.delegates import with_delegates
 from ..tools.declaration import agent_with_tools
 from ..tools.files import agents_of_run, record_tools
@@ -300,7 +300,7 @@ def _agent_with_tools(
 def _tools_after_handoffs(agent: Agent) -> set[str]:
     """Return the names of the tools of agents as which a run of this one may go on."""
     agent = with_delegates(agent)
-    if not any(tool.mode == "handoff" for tool in child_tools(agent)):
+    if not any(tool.is_handoff for tool in agent.tools or ()):
         return set()
     agent, agents = record_tools(agent)
     others = handoffs_of(agent, agents_of_run(agent, agents)).values()

@@ -9,6 +9,7 @@ from typing import Literal, cast
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
+from ..protocol.descriptions import shown_of
 from ..protocol.names import WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
 
@@ -73,12 +74,12 @@ async def list_runs(client: Client, *, where: str | None = None, limit: int = 50
     A change is listed within a second or so. Raises `RPCError` for a filter that the server does not take.
     """
     for run in await newest_runs(client, f"{RUNS} AND ({where})" if where else RUNS, limit):
-        attributes = run.typed_search_attributes
+        attributes, shown = run.typed_search_attributes, await shown_of(run)
         yield RunSummary(
             id=run.id,
-            agent=await agent_in_memo(run) or attributes.get(AGENT),
+            agent=shown.agent or attributes.get(AGENT),
             status=listed_status(run),
-            started=run.start_time,
+            started=shown.started,
             ended=run.close_time,
             task_queue=run.task_queue,
             cost_usd=attributes.get(COST),
@@ -95,12 +96,3 @@ async def newest_runs(client: Client, query: str, limit: int) -> list[WorkflowEx
     ]
     found = [run for each in lists async for run in each]
     return sorted(found, key=lambda run: run.close_time or run.start_time, reverse=True)[:limit]
-
-
-async def agent_in_memo(run: WorkflowExecution) -> str | None:
-    """Return the agent's name; None when the memo can't be decoded with this process's converter."""
-    try:
-        return str((await run.memo()).get("agent", ""))
-    except Exception:
-        # Whatever a converter raises: one run that can't be read must not hide the others.
-        return None

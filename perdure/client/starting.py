@@ -60,7 +60,7 @@ class StartOptions(TypedDict, total=False):
     search_attributes: TypedSearchAttributes | None
     """Further ones, which the namespace must know."""
     memo: Mapping[str, Any] | None
-    """Values that are shown with the run; perdure's own names in it are `agent` and `perdure`. Without secrets."""
+    """Values that are shown with the run, without secrets; `agent` and names with `perdure…` are perdure's own."""
     execution_timeout: timedelta | float | None
     """How long the run may take in all, in seconds; then Temporal ends it. `RunOptions.max_seconds` ends it kindly."""
     id_reuse_policy: WorkflowIDReusePolicy | None

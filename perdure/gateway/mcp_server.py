@@ -26,6 +26,7 @@ from ..errors import RunError
 from ..events import RunEvent
 from ..json_types import JsonObject, JsonView
 from ..options import RunOptions
+from ..protocol.descriptions import shown_of
 from ..schema import object_schema
 from ..text import function_name, one_line
 from ..tool_calls import PendingApproval
@@ -134,7 +135,7 @@ class _AgentServer:
         except Exception as error:
             return text_result(str(problem_of_request(error, _request_of(ctx))), is_error=True)
         if knows_tasks(ctx):
-            return {"resultType": "task", **_task(found)}
+            return {"resultType": "task", **await _task(found)}
         return await self._answer(ctx, found, self._gateway.patience_seconds)
 
     async def _start(
@@ -314,12 +315,12 @@ async def _result_of(found: FoundRun) -> types.CallToolResult:
     return told.model_copy(update={"structured_content": {"output": result.output}})
 
 
-def _task(found: FoundRun, status: str = "working") -> JsonObject:
+async def _task(found: FoundRun, status: str = "working") -> JsonObject:
     described = found.described
     return {
         "taskId": found.id,
         "status": status,
-        "createdAt": moment(described.start_time),
+        "createdAt": moment((await shown_of(described)).started),
         "lastUpdatedAt": moment(described.close_time or described.execution_time or described.start_time),
         "ttlMs": None,
         "pollIntervalMs": POLL_MILLISECONDS,
@@ -331,16 +332,16 @@ async def _task_now(found: FoundRun) -> JsonObject:
         return await _ended_task(found)
     status = await found.handle.status()
     if not status.pending_approvals:
-        return _task(found)
+        return await _task(found)
     requests = {each.digest: _request_for(each) for each in status.pending_approvals}
-    return {**_task(found, "input_required"), "inputRequests": requests}
+    return {**await _task(found, "input_required"), "inputRequests": requests}
 
 
 async def _ended_task(found: FoundRun) -> JsonObject:
     if found.described.status is not None and found.described.status.name == "CANCELED":
-        return _task(found, "cancelled")
+        return await _task(found, "cancelled")
     result = (await _result_of(found)).model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {**_task(found, "completed"), "result": {**result, "resultType": "complete"}}
+    return {**await _task(found, "completed"), "result": {**result, "resultType": "complete"}}
 
 
 def _call_text(pending: PendingApproval) -> str:

@@ -13,6 +13,7 @@ from temporalio.client import WorkflowExecutionDescription
 
 from ..client.deletion import delete_session
 from ..json_types import JsonObject
+from ..protocol.descriptions import shown_of
 from .gateway import MEMO, Gateway, digest_of
 from .identity import Identity
 from .openai_start import AgentRequest
@@ -70,6 +71,6 @@ def conversation_routes(gateway: Gateway) -> list[BaseRoute]:
 
 async def _body(described: WorkflowExecutionDescription) -> JsonObject:
     about: JsonObject = await described.memo_value(MEMO, {})
-    created = int(described.start_time.timestamp())
+    created = int((await shown_of(described)).started.timestamp())
     metadata = about.get("metadata") or {}
     return {"id": described.id, "object": "conversation", "created_at": created, "metadata": metadata}

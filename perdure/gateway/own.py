@@ -20,6 +20,7 @@ from ..json_types import JsonObject
 from ..later import read_token
 from ..messages import Message
 from ..options import RunOptions
+from ..protocol.descriptions import shown_of
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote
 from ..protocol.session import SessionStatus
@@ -90,14 +91,14 @@ async def start(call: HttpCall[Nothing, StartRun]) -> Response:
     )
 
 
-def summary_of(run: WorkflowExecution) -> JsonObject:
+async def summary_of(run: WorkflowExecution) -> JsonObject:
     """Return the fields of a `ListedRun`."""
     attributes = run.typed_search_attributes
     return {
         "id": run.id,
         "agent": attributes.get(AGENT),
         "status": listed_status(run),
-        "started": moment(run.start_time),
+        "started": moment((await shown_of(run)).started),
         "closed": moment(run.close_time),
         "tenant": attributes.get(TENANT),
         "session": attributes.get(SESSION),
@@ -113,7 +114,7 @@ async def list_runs(call: HttpCall[RunsQuery]) -> list[ListedRun]:
     equal = ((AGENT, query.agent), (SESSION, query.session))
     conditions += [f"{key.name} = {quote(value)}" for key, value in equal if value is not None]
     found = await call.gateway.list(call.identity, conditions, limit=query.limit)
-    return [ListedRun(**summary_of(each)) for each in found]
+    return [ListedRun(**await summary_of(each)) for each in found]
 
 
 async def find(call: HttpCall[Any, Any]) -> FoundRun:
@@ -124,7 +125,7 @@ async def find(call: HttpCall[Any, Any]) -> FoundRun:
 async def show_run(call: HttpCall) -> RunView:
     """A run, and where it stands."""
     found = await find(call)
-    return RunView(**summary_of(found.described), state=await found.handle.status())
+    return RunView(**await summary_of(found.described), state=await found.handle.status())
 
 
 async def show_result(call: HttpCall[WaitQuery]) -> RunOutcome:
@@ -274,7 +275,7 @@ async def list_sessions(call: HttpCall[LimitQuery]) -> list[SessionView]:
         SessionView(
             id=each.id,
             agent=each.typed_search_attributes.get(AGENT),
-            started=moment(each.start_time),
+            started=moment((await shown_of(each)).started),
             closed=moment(each.close_time),
             tenant=each.typed_search_attributes.get(TENANT),
         )

@@ -17,6 +17,7 @@ from ..errors import RunError
 from ..events import CONVERSATION_EVENTS, RunEvent
 from ..json_types import JsonObject
 from ..messages import Message
+from ..protocol.descriptions import shown_of
 from ..protocol.outcome import Held
 from ..protocol.search_attributes import AGENT
 from .gateway import MEMO, FoundRun, Gateway, digest_of
@@ -39,11 +40,12 @@ CANCEL_SECONDS = 5.0
 class ShownResponse:
     """A response, for those who read it."""
 
-    def __init__(self, gateway: Gateway, found: FoundRun, id: ResponseId, about: JsonObject) -> None:
+    def __init__(self, gateway: Gateway, found: FoundRun, id: ResponseId, about: JsonObject, started: float) -> None:
         self.id = id
         self._gateway = gateway
         self._found = found
         self._about = about
+        self._started = started
 
     @classmethod
     async def find(cls, gateway: Gateway, identity: Identity, text: str) -> ShownResponse:
@@ -59,7 +61,7 @@ class ShownResponse:
             about["model"] = found.described.typed_search_attributes.get(AGENT) or "unknown"
         if session := session_of(found.id):
             about["conversation"] = {"id": session}
-        return cls(gateway, found, id, about)
+        return cls(gateway, found, id, about, (await shown_of(found.described)).started.timestamp())
 
     @property
     def headers(self) -> dict[str, str]:
@@ -68,7 +70,7 @@ class ShownResponse:
 
     def _events(self, after: int | None = None) -> ResponseEvents:
         model = self._about["model"]
-        body = response_body(self.id, model, self._found.described.start_time.timestamp(), self._about)
+        body = response_body(self.id, model, self._started, self._about)
         offer = self._gateway.offers.get(model)
         held_back = None
         if offer is not None:

@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..agents import Agent
 from ..messages import Message
 from ..text import code, count_of, excerpt, inert, one_line
 from .run import RunInput
+
+if TYPE_CHECKING:  # Workflows don't import clients.
+    from temporalio.client import WorkflowExecution
+
+STARTED, HANDED_BY = "perdureStarted", "perdureHandedBy"
+"""Names in the memo of later links: when the first one began, and which agent has handed the run over."""
+
+
+class ShownRun(NamedTuple):
+    """What lists show of a run or a session."""
+
+    agent: str | None
+    """The agent that acts now; None where the memo can't be decoded with this process's converter."""
+    started: datetime
+    """When the run began; where that can't be decoded, when its last link did."""
+    handed_by: str = ""
+    """The agent that has handed over to this one."""
+
+
+async def shown_of(run: WorkflowExecution) -> ShownRun:
+    """Return what lists show of the run; never raises."""
+    try:
+        memo = await run.memo()
+        started = datetime.fromisoformat(memo[STARTED]) if STARTED in memo else run.start_time
+        return ShownRun(str(memo.get("agent", "")), started, str(memo.get(HANDED_BY, "")))
+    except Exception:
+        # Whatever a converter raises: one run that can't be read must not hide the others.
+        return ShownRun(None, run.start_time)
 
 
 def shown_name(agent: Agent) -> str:

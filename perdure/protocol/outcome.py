@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from ..conversation import ConversationRef
 from ..event_data import HoldReason
 from ..later import AwaitedCall
-from ..messages import CutShort, Exchanged, Message, Usage, unless_empty
+from ..messages import CutShort, Exchanged, Message, Usage, unless_empty, unless_none
 from ..tool_calls import PendingApproval
 from ..webhooks import PushTarget
 from .inventory import Missing
@@ -123,6 +123,12 @@ class RunStatus(Exchanged):
 
     status: Literal["running", "waiting_for_approval", "held", "done", "failed", "cancelled", "terminated", "timed_out"]
     """A run that is held may wait for a person, too."""
+    started: float | None = unless_none()
+    """When the run began, in seconds since the epoch; readers find this out, and the two names that follow."""
+    agent: str = unless_empty("")
+    """The name of the agent that acts now."""
+    handed_over_by: str = unless_empty("")
+    """The name of the one before it, if the run was handed over."""
     iteration: int = 0
     model_calls: int = 0
     usage: Usage = Usage()

@@ -28,7 +28,7 @@ def child_tools(agent: Agent) -> Iterator[PromptyTool]:
 
 def handoffs_of(agent: Agent, agents: Mapping[str, Agent]) -> dict[str, Agent]:
     """Return the agents as which a run of this one may go on, however often it is handed over, by path."""
-    return _reached(agent, agents, lambda tool: tool.mode == "handoff")
+    return _reached(agent, agents, lambda tool: tool.is_handoff)
 
 
 def written_action(name: str, arguments: object) -> str:

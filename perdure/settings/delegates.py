@@ -93,7 +93,7 @@ def handoff_tool(name: str, path: str, description: str | None) -> PromptyTool:
 
 def is_delegate(tool: Tool) -> bool:
     """Return whether the tool may stand for an entry of `metadata.perdure.agents` or `handoffs`."""
-    if isinstance(tool, PromptyTool) and tool.mode == "handoff":
+    if tool.is_handoff:
         return True
     if not tool.name.startswith(DELEGATE):
         return False

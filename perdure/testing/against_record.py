@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ..activities.heartbeat import Heart
 from ..activities.model import ask_model, price_reply
-from ..agents import Agent
+from ..agents import Agent, others_of, with_others
 from ..conversation import Conversation
 from ..declared_tools import Tool
 from ..json_types import JsonObject, JsonView
@@ -19,7 +19,7 @@ from ..messages import Message, ModelReply, ToolCall, ToolResult
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
 from ..providers.prices import Prices
-from ..tool_calls import Approval, ToolRequest, ToolSpec
+from ..tool_calls import Approval, Handoff, ToolRequest, ToolSpec
 from .direct_effects import DirectEffects
 from .direct_model import prompted_call
 from .in_process import InProcessRun
@@ -115,7 +115,10 @@ class RecordEffects(DirectEffects):
 
 
 class AgainstRecord(InProcessRun):
-    """A run whose tool calls a record answers, except those of the `tools` that are given."""
+    """A run whose tool calls a record answers, except those of the `tools` that are given.
+
+    `handoffs` has the instructions of the agents to hand over to; without it, they are rendered.
+    """
 
     effects_type: ClassVar[type[DirectEffects]] = RecordEffects
 
@@ -128,14 +131,16 @@ class AgainstRecord(InProcessRun):
         options: JsonView | None = None,
         inputs: JsonView | None = None,
         tools: JsonView | None = None,
+        handoffs: Mapping[str, list[Message]] | None = None,
         **more: Any,
     ) -> None:
+        self._recording, self._recorded = recording, dict(handoffs or {})
         chosen = {"guardrails": None, "compactor": None, "stream": False, **(options or {})}
         super().__init__(
             agent or recording.agent,
             recording.messages if messages is None else messages,
             model=[],
-            options=RunOptions.model_validate({**_option_values(recording.options), **chosen}),
+            options=RunOptions.model_validate({**option_values(recording), **chosen}),
             inputs={**recording.inputs, **(inputs or {})},
             tools=tools or {},
             deps=recording.deps,
@@ -147,7 +152,14 @@ class AgainstRecord(InProcessRun):
         self.record.real = frozenset(tools or {})
         self.record.read_before = {iteration: list(texts) for iteration, texts in recording.steering.items()}
         self.record.costs = [each.cost for each in recording.replies]
-        self._recording = recording
+
+    def _instructions_by_path(self, others: dict[str, Agent], inputs: Mapping[str, Any]) -> dict[str, list[Message]]:
+        return self._recorded or super()._instructions_by_path(others, inputs)
+
+    def _go_on_as(self, path: str) -> None:
+        super()._go_on_as(path)
+        if path in others_of(self._recording.agent):
+            self._recording = self._recording.as_agent(path)
 
     async def _offered_tools(self) -> dict[str, ToolSpec]:
         whole, real = self.effects.agent, self.record.real
@@ -158,11 +170,11 @@ class AgainstRecord(InProcessRun):
         declared = self.effects.agent.tools or []
         # No tool is reached that the record answers for: what their connections refer to need not be set here.
         resolved = resolve_environment(whole.model_copy(update={"tools": None}))
-        resolved = resolved.model_copy(update={"tools": whole.tools})
+        resolved = with_others(resolved.model_copy(update={"tools": whole.tools}), others_of(whole))
         offered = offered_to(resolved, self._recording)
         self.effects.agent = resolved.with_declarations([*offered, *declared])
         # Who decided, and where a call was executed, is in the results.
-        known = {spec.name: ToolSpec(name=spec.name, max_result=spec.max_result) for spec in self._recording.tools}
+        known = {spec.name: _without_execution(spec) for spec in self._recording.tools}
         return EveryTool({**known, **specs})  # type: ignore[return-value]
 
     def _as_recorded(self, request: ToolRequest) -> Approval:
@@ -185,5 +197,12 @@ def _same(tool: Tool, before: Tool | None) -> bool:
     return before is not None and (tool.kind != "function" or tool == before)
 
 
-def _option_values(options: RunOptions) -> JsonObject:
-    return {name: getattr(options, name) for name in RunOptions.model_fields}
+def _without_execution(spec: ToolSpec) -> ToolSpec:
+    execution = spec.execution if isinstance(spec.execution, Handoff) else None
+    return ToolSpec(name=spec.name, max_result=spec.max_result, execution=execution)
+
+
+def option_values(recording: Recording) -> JsonObject:
+    """Return the options of the run; where it may be handed over, those that hold for all of its agents."""
+    names = recording.given if recording.handoffs else RunOptions.model_fields
+    return {name: getattr(recording.options, name) for name in names}

@@ -95,13 +95,16 @@ async def rerun(
     and InvokerError for a provider that is not installed here.
     """
     chosen, messages, notes = recording.agent, recording.messages, _not_called(recording)
+    handoffs = recording.handoffs if agent is None else None
     if agent is not None:
         chosen = agent_to_start(agent)
         messages = _new_seed(chosen, recording, {**recording.inputs, **(inputs or {})}, notes)
     if model is not None:
         chosen = with_other_model(chosen, model_choice(model))
     chosen_options = {"max_cost_usd": None, "warn_cost_usd": None, **(options or {})}
-    run = AgainstRecord(recording, agent=chosen, messages=messages, options=chosen_options, inputs=inputs)
+    run = AgainstRecord(
+        recording, agent=chosen, messages=messages, options=chosen_options, inputs=inputs, handoffs=handoffs
+    )
     run.record.prices = Prices(prices)
     end: JsonObject | None = None
     unmatched: Diverged | None = None

@@ -118,7 +118,7 @@ class InProcessRun(Generic[T]):
         if output_type is not None:
             loaded = with_output_type(loaded, output_type)
         inputs = with_media_read(loaded, inputs or {})
-        self._handoffs = instructions_by_path(handoffs_of(loaded, others), inputs)
+        self._handoffs = self._instructions_by_path(handoffs_of(loaded, others), inputs)
         self.conversation = Conversation(prepare(loaded, inputs) if messages is None else messages)
         self.effects = self.effects_type(
             agent=loaded,
@@ -143,6 +143,9 @@ class InProcessRun(Generic[T]):
         self._threads = threads
         self._tools, self._tool_kinds, self._resources = tools, tool_kinds, resources
         self._called: set[InProcessRun] = set()
+
+    def _instructions_by_path(self, others: dict[str, Agent], inputs: Mapping[str, Any]) -> dict[str, list[Message]]:
+        return instructions_by_path(others, inputs)
 
     def steer(self, text: str) -> None:
         """Send the agent a message (§13.5); from any thread."""

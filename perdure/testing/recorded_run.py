@@ -13,12 +13,13 @@ from typing import Any
 
 from temporalio.client import Client
 
-from ..agents import Agent
+from ..agents import Agent, others_of, with_others
 from ..client.callers import wait_for_result
 from ..client.runs import start_run
 from ..declared_tools import CustomTool, FunctionTool, OfferedFunction, Tool
 from ..json_types import JsonObject, JsonView
 from ..messages import ToolCall
+from ..options import RunOptions
 from ..prompty.load import load
 from ..protocol.outcome import RunResult
 from ..providers.prompted.call import written_of
@@ -27,7 +28,7 @@ from ..tools.handlers import collect_tools
 from ..tools.kind import Asking, KindCall, Offering, ToolKind
 from ..worker import create_worker
 from ..worker_limits import OPEN
-from .against_record import AgainstRecord, offered_to
+from .against_record import AgainstRecord, offered_to, option_values
 from .direct_effects import Tools
 from .recording import Answers, RecordedReply, Recording, read_recording
 from .script import ScriptedReply, ScriptedRequest
@@ -79,14 +80,16 @@ class RecordedRun:
         Raises `RunError` when the run ends without a result, and `Diverged`, an AssertionError, when it asks for a
         tool call that the record has no result of.
         """
-        return wait_for_result(self._in_process(_agent(agent, self.recording), _functions_by_name(tools), more))
+        return wait_for_result(self._in_process(agent, _functions_by_name(tools), more))
 
-    async def _in_process(self, agent: Agent, tools: JsonView, more: JsonView) -> RunResult:
+    async def _in_process(
+        self, given: Agent | str | os.PathLike[str] | None, tools: JsonView, more: JsonView
+    ) -> RunResult:
         options = {**self._protocol(), **(more.get("options") or {})}
+        known = {"handoffs": self.recording.handoffs if given is None else None}
         with self._model() as model:
-            run = AgainstRecord(
-                self.recording, agent=with_script(agent, model), tools=tools, **{**more, "options": options}
-            )
+            agent = with_script(_agent(given, self.recording), model)
+            run = AgainstRecord(self.recording, agent=agent, tools=tools, **{**known, **more, "options": options})
             return await run.run()
 
     async def on_server(
@@ -107,6 +110,7 @@ class RecordedRun:
         real, queue = _functions_by_name(tools), f"perdure-recorded-{uuid.uuid4()}"
         declared, kind = _with_recorded_tools(_agent(agent, self.recording), self.recording, real)
         kinds = {**worker.pop("tool_kinds", {}), RecordedKind.name: kind}
+        options = {**option_values(self.recording), **_NOT_HERE, **self._protocol()}
         with self._model() as model:
             async with create_worker(
                 client, task_queue=queue, tools=real, tool_kinds=kinds, **{"limits": OPEN, **worker}
@@ -118,7 +122,8 @@ class RecordedRun:
                     messages=self.recording.messages,
                     task_queue=queue,
                     deps=self.recording.deps,
-                    options=self.recording.options.model_copy(update={**_NOT_HERE, **self._protocol()}),
+                    options=RunOptions.model_validate(options),
+                    handoffs=self.recording.handoffs if agent is None else None,
                 )
                 return await run.result()
 
@@ -145,12 +150,12 @@ class RecordedKind(ToolKind):
 
     name = "perdure.recorded"
 
-    def __init__(self, functions: Sequence[Offering], answers: Answers) -> None:
+    def __init__(self, functions: Mapping[str, Sequence[Offering]], answers: Answers) -> None:
         self._functions = functions
         self._answers = answers
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        return self._functions
+        return self._functions[tool.name]
 
     async def execute(self, call: KindCall) -> Any:
         asked = ToolCall(id=call.context.call_id or "", name=call.name, arguments=json.dumps(call.arguments))
@@ -158,14 +163,31 @@ class RecordedKind(ToolKind):
 
 
 def _with_recorded_tools(agent: Agent, recording: Recording, real: JsonView) -> tuple[Agent, RecordedKind]:
-    """Return the agent, whose tools a record answers for, except the real ones."""
-    complete = agent.with_declarations(offered_to(agent, recording))
-    functions = [_offering_of(tool) for tool in complete.tools or [] if tool.name not in real]
-    tools: list[Tool] = [tool for tool in agent.tools or [] if tool.name in real]
-    if functions:
-        tools.append(CustomTool(kind=RecordedKind.name, name="recorded"))
+    """Return the agent, whose tools a record answers for, except the real ones and those that hand the run over.
+
+    So it is with the agents to hand over to.
+    """
+    functions: dict[str, Sequence[Offering]] = {}
+    known = others_of(recording.agent)
+    others = {
+        path: _with_recorded(each, recording.as_agent(path) if path in known else recording, real, functions)
+        for path, each in others_of(agent).items()
+    }
     answers = Answers([each for each in recording.calls if each.call.name not in real])
-    return agent.model_copy(update={"tools": tools}), RecordedKind(functions, answers)
+    return with_others(_with_recorded(agent, recording, real, functions), others), RecordedKind(functions, answers)
+
+
+def _with_recorded(
+    agent: Agent, recording: Recording, real: JsonView, functions: dict[str, Sequence[Offering]]
+) -> Agent:
+    handoffs: list[Tool] = [tool for tool in agent.tools or () if tool.is_handoff]
+    kept = {*real, *(tool.name for tool in handoffs)}
+    complete = agent.with_declarations(offered_to(agent, recording))
+    if offered := [_offering_of(tool) for tool in complete.tools or [] if tool.name not in kept]:
+        name = f"recorded-{len(functions)}"
+        functions[name] = offered
+        handoffs = [*handoffs, CustomTool(kind=RecordedKind.name, name=name)]
+    return agent.model_copy(update={"tools": [*(tool for tool in agent.tools or [] if tool.name in real), *handoffs]})
 
 
 def _offering_of(tool: Tool) -> Offering:

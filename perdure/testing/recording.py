@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from ..agents import Agent
+from ..agents import Agent, others_of, with_others
 from ..arguments import parse_tool_arguments
 from ..declared_tools import Tool
 from ..errors import ConfigurationError, ToolArgumentError
@@ -24,6 +24,9 @@ from ..tool_calls import Approval, ToolSpec
 
 VERSION = 1
 _TOOLS: TypeAdapter[list[Tool]] = TypeAdapter(list[Tool])
+_SPECS = TypeAdapter(list[ToolSpec])
+_AGENTS = TypeAdapter(dict[str, Agent])
+_HANDOFFS = TypeAdapter(dict[str, list[Message]])
 
 
 @dataclass
@@ -62,6 +65,12 @@ class Recording:
     """The conversation that the run began with."""
     tools: list[ToolSpec] = field(default_factory=list)
     offered: list[Tool] = field(default_factory=list)
+    handoffs: dict[str, list[Message]] = field(default_factory=dict)
+    """The instructions of the agents as which the run may go on, by path."""
+    handed: dict[str, tuple[list[ToolSpec], list[Tool]]] = field(default_factory=dict)
+    """The path of an agent as which the run has gone on → its `tools`, and its `offered`."""
+    given: frozenset[str] = frozenset()
+    """The options that a handoff has left as they were."""
     deps: Any = None
     replies: list[RecordedReply] = field(default_factory=list)
     calls: list[RecordedCall] = field(default_factory=list)
@@ -79,6 +88,12 @@ class Recording:
     @property
     def has_ended(self) -> bool:
         return self.status not in ("", "running", "waiting_for_approval", "held")
+
+    def as_agent(self, path: str) -> Recording:
+        """Return the same, as the agent of that path that the run may be handed over to."""
+        others = others_of(self.agent)
+        tools, offered = self.handed.get(path, ([], []))
+        return replace(self, agent=with_others(others[path], others), tools=tools, offered=offered)
 
     @property
     def usage(self) -> Usage:
@@ -137,18 +152,23 @@ def _require_version(line: JsonView, source: str) -> None:
 def _new_recording(line: JsonView) -> Recording:
     return Recording(
         id=line["run"],
-        agent=Agent.model_validate(line["agent"]),
+        agent=with_others(Agent.model_validate(line["agent"]), _AGENTS.validate_python(line.get("agents") or {})),
         options=RecordedOptions.model_validate(line["options"]),
         inputs=line["inputs"],
         deps=line.get("deps"),
         messages=[Message.model_validate(message) for message in line["messages"]],
-        tools=[ToolSpec.model_validate(spec) for spec in line["tools"]],
+        tools=_SPECS.validate_python(line["tools"]),
         offered=_TOOLS.validate_python(line["offered"]),
+        handoffs=_HANDOFFS.validate_python(line.get("handoffs") or {}),
+        given=frozenset(line.get("given") or ()),
     )
 
 
 def _take(line: JsonObject, recording: Recording, steering: defaultdict[int, list[str]]) -> None:
     match line["kind"]:
+        case "agent":
+            offered = _SPECS.validate_python(line["tools"]), _TOOLS.validate_python(line["offered"])
+            recording.handed[line["path"]] = offered
         case "model_call":
             steering[line["iteration"]] += line.get("steering") or []
             if line.get("reply"):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..agents import Agent, loaded_from, others_of
-from ..declared_tools import PromptyTool, Tool
+from ..declared_tools import Tool
 from ..errors import LoadError
 from ..settings.child_agents import SUFFIX, agents_for, child_tools, key_of
 from ..text import did_you_mean
@@ -34,13 +34,13 @@ def agents_of_run(agent: Agent, others: dict[str, Agent]) -> dict[str, Agent]:
 
     Raises LoadError for an agent to hand over to that is not among them.
     """
-    if not any(isinstance(tool, PromptyTool) and tool.mode == "handoff" for tool in agent.tools or ()):
+    if not any(tool.is_handoff for tool in agent.tools or ()):
         return others
     origin = loaded_from(agent)
     known = {**others, origin.path: agent}
     agents = agents_for(agent, known)
     for tool in [tool for each in (agent, *agents.values()) for tool in child_tools(each)]:
-        if tool.mode == "handoff" and key_of(tool.path) not in agents:
+        if tool.is_handoff and key_of(tool.path) not in agents:
             raise LoadError(f"tool {tool.name!r}: {_absent(tool.path, known, origin.base_dir)}")
     return agents
 

@@ -62,7 +62,7 @@ class AgentFiles:
         levels = 0
         for tool in child_tools(agent):
             key = key_of(tool.path)
-            if tool.mode == "handoff":
+            if tool.is_handoff:
                 self._find_handoff(key, tool.path)
                 continue
             path = (*trail, key)
@@ -124,7 +124,7 @@ class PromptyKind(ToolKind):
     asks_others: ClassVar[bool] = True
 
     def asks(self, tool: Tool) -> bool:
-        return not _is_handoff(tool)
+        return not tool.is_handoff
 
     def problems(self, tool: Tool) -> Sequence[str]:
         assert isinstance(tool, PromptyTool)
@@ -155,7 +155,7 @@ class PromptyKind(ToolKind):
         the worker's folder for prompts. Raises `ToolOfferError`.
         """
         assert isinstance(tool, PromptyTool)
-        if _is_handoff(tool):
+        if tool.is_handoff:
             return [_handoff(tool, asking)]
         try:
             files = await asyncio.to_thread(_find, tool, asking)
@@ -180,10 +180,6 @@ class PromptyKind(ToolKind):
         others = others_of(call.agent)
         child = with_others(others[key_of(call.tool.path)], others)
         return await asyncio.to_thread(_prepared_run, call.tool, child, call.arguments, call.context.conversation)
-
-
-def _is_handoff(tool: Tool) -> bool:
-    return isinstance(tool, PromptyTool) and tool.mode == "handoff"
 
 
 def _handoff(tool: PromptyTool, asking: Asking) -> Offering:

@@ -78,7 +78,7 @@ class ContinueAsNew:
         await workflow.wait_condition(workflow.all_handlers_finished)
         next_input = await self._next_input()
         if next_input is not None and not self.state.cancelled:
-            go_on_in_new_link(next_input)
+            go_on_in_new_link(next_input, self.state.input.agent if self._to else None)
 
     def _is_time(self) -> bool:
         suggested = self.history.suggests_continuing(self.state.conversation.recorded_bytes)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple, NoReturn
 
 from temporalio import workflow
+from temporalio.common import RawValue, SearchAttributePair
 from temporalio.workflow import ContinueAsNewVersioningBehavior
+
+from ..agents import Agent
+from ..protocol.descriptions import HANDED_BY, STARTED, shown_name
+from ..protocol.search_attributes import AGENT, keyword
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_EVENTS = 13_000
@@ -28,11 +33,22 @@ def is_behind() -> bool:
     return workflow.info().is_target_worker_deployment_version_changed()
 
 
-def go_on_in_new_link(input: Any) -> NoReturn:
-    """Close this link, and begin the next one: in the current version of the workers, where those have versions."""
-    is_pinned = workflow.info().get_current_deployment_version() is not None
+def go_on_in_new_link(input: Any, handed_by: Agent | None = None) -> NoReturn:
+    """Close this link, and begin the next one: in the current version of the workers, where those have versions.
+
+    Lists of runs go on to show when the first link began; and the new agent, after a handoff by the one before.
+    """
+    info, attributes = workflow.info(), None
+    memo: dict[str, Any] = {name: RawValue(payload) for name, payload in info.raw_memo.items()}
+    memo.setdefault(STARTED, info.workflow_start_time.isoformat())
+    if handed_by is not None:
+        name = shown_name(input.agent)
+        memo |= {"agent": name, HANDED_BY: shown_name(handed_by)}
+        if AGENT.name in input.search_attributes:
+            attributes = info.typed_search_attributes.updated(SearchAttributePair(AGENT, keyword(name)))
+    is_pinned = info.get_current_deployment_version() is not None
     behavior = ContinueAsNewVersioningBehavior.AUTO_UPGRADE if is_pinned else None
-    workflow.continue_as_new(input, initial_versioning_behavior=behavior)
+    workflow.continue_as_new(input, memo=memo, search_attributes=attributes, initial_versioning_behavior=behavior)
 
 
 class Extent(NamedTuple):

@@ -13,6 +13,7 @@ from perdure.activities.pollers import somebody_polls
 from perdure.cli.ls import row_of
 from perdure.cli.server_connection import CommandMemo
 from perdure.client.connection import server_time
+from perdure.protocol.descriptions import ShownRun
 from perdure.protocol.names import WORKFLOW
 
 
@@ -26,7 +27,9 @@ async def test_a_clock_that_is_off_tells_the_server_s_time(client: Client, hours
 async def test_ages_are_by_the_time_that_is_given(client: Client) -> None:
     started = await client.start_workflow(WORKFLOW, {}, id=str(uuid.uuid4()), task_queue=f"none-{uuid.uuid4()}")
     described = await started.describe()
-    row = row_of(described, "a", CommandMemo(), described.start_time + timedelta(seconds=90))
+    row = row_of(
+        described, ShownRun("a", described.start_time), CommandMemo(), described.start_time + timedelta(seconds=90)
+    )
     await started.terminate()
     assert (row["age"], row["seconds"]) == (90, 90)
 

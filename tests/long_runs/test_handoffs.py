@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from temporalio.testing import WorkflowEnvironment
 
 import perdure
 from perdure.agents import Agent
+from perdure.cli.ls import row_of
+from perdure.cli.server_connection import CommandMemo
 from perdure.cli.show import _table
 from perdure.client import RunHandle, RunOptions, session, start_run
 from perdure.client.reading.survey import survey
 from perdure.history.chain import Chain
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
+from perdure.protocol.descriptions import STARTED, shown_of
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, rerun, says
+from perdure.testing.recorded_run import RecordedRun
+from perdure.testing.recording import read_recording
 from perdure.testing.script import Script
 
 from ..support.stage import Stage
@@ -99,6 +108,59 @@ async def test_a_run_goes_on_as_another_agent(stage: Stage, scripted: Scripted) 
     assert texts == [message.text for message in result.messages]
     assert texts[:2] == ["You sort.", "Refund A, then back to triage"]
     assert [line async for line in run.export() if line["kind"] == "run"]
+
+
+async def test_lists_show_the_start_of_the_first_link_and_the_agent_that_acts(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker([look_up, refund]):
+        run = await start(stage, desk(scripted(reply)), "Refund A")
+        await run.result()
+    handle = stage.client.get_workflow_handle(run.id)
+    last = await handle.describe()
+    first = await stage.client.get_workflow_handle(run.id, run_id=last.raw_info.first_run_id).describe()
+    status, shown = await run.status(), await shown_of(last)
+    assert (status.agent, status.handed_over_by) == (shown.agent, shown.handed_by) == ("billing", "triage")
+    assert status.started == shown.started.timestamp() == first.start_time.timestamp() < last.start_time.timestamp()
+    row = row_of(last, shown, CommandMemo(), first.start_time + timedelta(seconds=90))
+    assert (row["agent"], row["started"], row["age"]) == ("billing", first.start_time.isoformat(timespec="seconds"), 90)
+    forked = await run.fork(1)
+    assert STARTED not in (await stage.client.get_workflow_handle(forked.id).describe()).raw_info.memo.fields
+    await stage.client.get_workflow_handle(forked.id).terminate()
+
+
+async def test_a_run_that_was_handed_over_is_exported_and_made_again(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    model = scripted(reply)
+    async with stage.worker([look_up, refund]):
+        run = await start(stage, desk(model), "Refund A, then back to triage")
+        await run.result()
+        lines = [line async for line in run.export()]
+        calls = [line for line in lines if line["kind"] == "model_call"]
+        assert [each["settings"]["model"] for each in calls] == ["triage", "billing", "billing", "triage"]
+        assert [each["path"] for each in lines if each["kind"] == "agent"] == ["billing.prompty", "triage.prompty"]
+        for at, first in ((1, "triage"), (2, "billing"), (4, "triage")):
+            before = len(model.requests)
+            fork = await run.fork(at)
+            stage.runs.append(fork)
+            assert (await fork.result()).output == "Triage says hello."
+            assert [request.body["model"] for request in model.requests[before:]][0] == first
+            assert len(model.requests) - before == 5 - at
+    file = tmp_path / "handed.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    before = len(model.requests)
+    found = await rerun(read_recording(file))
+    assert (found.path, found.matched, found.recorded_calls) == ("same", 3, 3)
+    told = [(request.body["model"], request.messages[0].text) for request in model.requests[before:]]
+    assert told == [
+        ("triage", "You sort."),
+        ("billing", "You bill."),
+        ("billing", "You bill."),
+        ("triage", "You sort."),
+    ]
+    again = RecordedRun(read_recording(file))
+    assert (await asyncio.to_thread(again)).agent == "triage"
+    played = await again.on_server(stage.client)
+    assert (played.agent, played.iterations, played.output) == ("triage", 4, "Triage says hello.")
 
 
 async def test_a_session_goes_on_with_the_agent_that_spoke_last(stage: Stage, scripted: Scripted) -> None:

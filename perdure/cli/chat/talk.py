@@ -16,6 +16,7 @@ from ...client.connection import server_time
 from ...commands import command_line
 from ...errors import SessionError
 from ...messages import Message
+from ...protocol.descriptions import ShownRun, shown_of
 from ...protocol.run import RunInput
 from ...protocol.search_attributes import COST
 from ...protocol.session import WhileBusy
@@ -34,13 +35,14 @@ async def runs_table(client: Client, session: Session) -> list[str]:
     """Runs as aligned lines, oldest first. Raises `RPCError`, and `RunNotFound` when there is no such session."""
     ids = [run.id for run in await session.runs()]
     now = await server_time(client)
-    return in_columns([_cells(await client.get_workflow_handle(id).describe(), now) for id in ids])
+    found = [await client.get_workflow_handle(id).describe() for id in ids]
+    return in_columns([_cells(run, await shown_of(run), now) for run in found])
 
 
-def _cells(run: WorkflowExecutionDescription, now: float) -> list[str]:
-    seconds = (run.close_time.timestamp() if run.close_time else now) - run.start_time.timestamp()
+def _cells(run: WorkflowExecutionDescription, shown: ShownRun, now: float) -> list[str]:
+    seconds = (run.close_time.timestamp() if run.close_time else now) - shown.started.timestamp()
     cost = format_usd(run.typed_search_attributes.get(COST)) if run.close_time else ""
-    return [run.id, word_of(run.status), local_time(run.start_time.timestamp()), describe_seconds(seconds), cost]
+    return [run.id, word_of(run.status), local_time(shown.started.timestamp()), describe_seconds(seconds), cost]
 
 
 _COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)

@@ -11,6 +11,7 @@ from ...history.chain import Chain, ending_of
 from ...history.link import read_link
 from ...json_types import JsonObject
 from ...protocol.activities import CALL_MODEL
+from ...protocol.descriptions import shown_of
 from ...protocol.names import STATUS
 from ...protocol.outcome import HeldUp, RunOutput, RunStatus
 from ..connection import decision_has_waited, has_waited, server_time
@@ -43,6 +44,11 @@ class StatusReader:
         Raises `RPCError` when there is no such run, and what `replay` raises.
         """
         link = await self._chain.describe()
+        shown = await shown_of(link)
+        known = {"agent": shown.agent or "", "handed_over_by": shown.handed_by, "started": shown.started.timestamp()}
+        return (await self._of(link)).model_copy(update=known)
+
+    async def _of(self, link: WorkflowExecutionDescription) -> RunStatus:
         if link.status == WorkflowExecutionStatus.RUNNING:
             return await self._of_open(link)
         if link.run_id not in self._closed:

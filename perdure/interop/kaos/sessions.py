@@ -21,6 +21,7 @@ from ...client.sessions.reading import Reader
 from ...errors import RunNotFound
 from ...history.session import RecordedNote, RecordedTurn
 from ...messages import Message
+from ...protocol.descriptions import shown_of
 from ...protocol.names import SESSION_WORKFLOW
 from ...trace_ids import TraceIds
 from .events import MemoryEvent, RunMemory, TimedMessage, events_of, read_run
@@ -178,13 +179,11 @@ async def stored_session(client: Client, id: str) -> Stored | None:
         described = await Reader(client, id).describe()
     except RunNotFound:
         return None
-    memo = await described.memo()
+    memo, shown = await described.memo(), await shown_of(described)
     link = WorkflowExecution(workflow_id=id, run_id=described.run_id)
     latest = await client.workflow_service.get_workflow_execution_history_reverse(
         GetWorkflowExecutionHistoryReverseRequest(namespace=client.namespace, execution=link, maximum_page_size=1),
         retry=True,
     )
     updated = latest.history.events[0].event_time.ToDatetime(UTC) if latest.history.events else described.start_time
-    return Stored(
-        id, described.run_id, str(memo.get("agent", "")), str(memo.get("user", "")), described.start_time, updated
-    )
+    return Stored(id, described.run_id, shown.agent or "", str(memo.get("user", "")), shown.started, updated)
