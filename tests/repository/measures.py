@@ -1,7 +1,8 @@
 """Measures of the package's names, sizes and constants: `python -m tests.repository.measures [NAME…]`.
 
-With a measure's name, the program lists each place that counts; with `constants`, constants of time and
-size in their order.
+With a measure's name, the program lists each place that counts; with `rooms`, the syntax nodes of each room; with
+`budgets`, it lowers the budgets in CONTRIBUTING.md to them; with `constants`, it lists constants of time and size in
+their order.
 """
 
 from __future__ import annotations
@@ -10,30 +11,26 @@ import ast
 import importlib
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-from .house import PACKAGE, imports_inside, modules, room_of, statements, trees
+from .house import PACKAGE, ROOT, imports_inside, modules, room_of, statements, trees
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 MAX_LINES = 400
+MAX_DENSITY = 6.75
+"""Syntax nodes per line of the package, blank lines too. It only falls."""
 
-IRREGULAR = """
-begun bound brought built chosen done drawn driven fallen felt forgotten found frozen given gone grown heard held hidden
-kept known laid led left lent lost made meant met overridden paid proven said seen sent shown sold sought spent spoken
-stood struck sworn taken thought thrown told torn understood withdrawn won written
-"""
-NO_PARTICIPLES = """
-anything beginning bring embed encoding ending exceed feed heading listing meaning need nothing padding ping proceed
-rating reading ring seed setting something speed spelling spring string thing timing warning wording
-"""
-"""Verbs and nouns that end like participles."""
-OPENINGS = "a an the what whatever whether how who whoever whose which whichever where when why"
-"""First words of docstrings that begin neither with a verb nor with the noun for what is returned."""
+TESTS = ROOT / "tests"
+GUIDE = ROOT / "CONTRIBUTING.md"
+BUDGET = re.compile(r"^\| (?P<room>[a-z]+) \| (?P<nodes>[\d,]+) \|$", re.MULTILINE)
+"""A row of CONTRIBUTING's table of budgets."""
+MESSAGE_WORDS = 3
+"""So many words make a text of the code a message."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Measure:
 
     def __str__(self) -> str:
         _, of = self.count()
-        value, limit = (f"{number:.1%}" if of else f"{number:.0f}" for number in (self.value, self.limit))
+        value, limit = (f"{number:.2%}" if of else f"{number:.0f}" for number in (self.value, self.limit))
         return f"{self.name:26} {value:>7} of {of or '-':<5} at most {limit}"
 
 
@@ -82,20 +79,59 @@ def modules_with_one_importer() -> tuple[list[str], int]:
     return sorted(single), len(modules().keys() - faces)
 
 
-def participles() -> tuple[list[str], int]:
-    """Functions whose whole name is a participle."""
-    functions = [(path, node) for path, node in _nodes() if isinstance(node, FUNCTION)]
-    return [_place(path, node) for path, node in functions if _is_participle(node.name.strip("_"))], len(functions)
+def nodes_of_rooms() -> dict[str, int]:
+    """The syntax nodes of each room (`ast.walk`), and of the tests."""
+    count: Counter[str] = Counter()
+    for module, path in modules().items():
+        count[room_of(module) or "core"] += _nodes_in(trees()[path])
+    return {**count, "tests": sum(_nodes_in(ast.parse(path.read_text())) for path in TESTS.rglob("*.py"))}
 
 
-def docstrings() -> tuple[list[str], int]:
-    """Docstrings of modules, classes and functions whose first word is one of `OPENINGS`."""
-    documented = [(path, node, text) for path, node in _nodes() if (text := ast.get_docstring(node))]
+def budgets() -> dict[str, int]:
+    """The most nodes that each room may have, by CONTRIBUTING.md."""
+    return {row["room"]: int(row["nodes"].replace(",", "")) for row in BUDGET.finditer(GUIDE.read_text())}
+
+
+def rooms_over_budget() -> tuple[list[str], int]:
+    allowed = budgets()
     return [
-        f"{_place(path, node)}: {text.splitlines()[0][:80]}"
-        for path, node, text in documented
-        if text.split()[0].lower().strip(",.:") in OPENINGS.split()
-    ], len(documented)
+        f"{room}: {nodes:,} nodes, {allowed.get(room, 0):,} allowed"
+        for room, nodes in nodes_of_rooms().items()
+        if nodes > allowed.get(room, 0)
+    ], 0
+
+
+def lower_budgets() -> None:
+    """Write each room's nodes into CONTRIBUTING.md, where they are fewer than its budget."""
+    nodes = nodes_of_rooms()
+
+    def row(found: re.Match[str]) -> str:
+        least = min(nodes[found["room"]], int(found["nodes"].replace(",", "")))
+        return f"| {found['room']} | {least:,} |"
+
+    GUIDE.write_text(BUDGET.sub(row, GUIDE.read_text()))
+
+
+def density() -> float:
+    """How many syntax nodes a reader finds on a line."""
+    return sum(map(_nodes_in, trees().values())) / sum(
+        len(path.read_text().splitlines()) for path in modules().values()
+    )
+
+
+def words(pattern: str) -> Callable[[], tuple[list[str], int]]:
+    """Count a word in docstrings and messages, against all of their words."""
+    word = re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)
+
+    def count() -> tuple[list[str], int]:
+        found = [
+            f"{place}: {text[max(0, match.start() - 40) : match.end() + 40]}".replace("\n", " ")
+            for place, text in _texts()
+            for match in word.finditer(text)
+        ]
+        return found, sum(len(text.split()) for _, text in _texts())
+
+    return count
 
 
 def classes_of_one_name() -> tuple[list[str], int]:
@@ -133,8 +169,10 @@ def mentions_of_other_systems() -> tuple[list[str], int]:
 MEASURES = (
     Measure("files-above-400-lines", 0, long_files, "give one of the things in it a file of its own"),
     Measure("modules-with-one-importer", 0.24, modules_with_one_importer, "put the small ones into their importers"),
-    Measure("participles", 0.01, participles, "say what the function does (a verb) or returns (a noun)"),
-    Measure("docstrings", 0.20, docstrings, "begin with a verb, or with the noun for what is returned"),
+    Measure("rooms-over-budget", 0, rooms_over_budget, "make it smaller, or say in CONTRIBUTING.md why it grows"),
+    Measure("word-what", 0.0160, words("what"), "name the thing: the usual noun instead of a clause"),
+    Measure("words-of-telling", 0.0060, words("told|said|says|tells"), "use the verb of the field"),
+    Measure("words-is-no", 0.0017, words("is no|are no"), "write `is not a`"),
     Measure("classes-of-one-name", 0.005, classes_of_one_name, "let the second one take its room's name"),
     Measure("mentions-of-other-systems", 38, mentions_of_other_systems, "put what is another system's into interop"),
     Measure("imports-in-cli-functions", 28, imports_in_functions_of_cli, "import at the top of the file"),
@@ -189,9 +227,18 @@ def _own(function: ast.AST) -> Iterator[ast.AST]:
             yield from _own(child)
 
 
-def _is_participle(name: str) -> bool:
-    return name in IRREGULAR.split() or (
-        name.isalpha() and name.endswith(("ed", "ing")) and name not in NO_PARTICIPLES.split()
+def _nodes_in(tree: ast.AST) -> int:
+    return sum(1 for _ in ast.walk(tree))
+
+
+@cache
+def _texts() -> tuple[tuple[str, str], ...]:
+    """Docstrings, also those below fields, and messages: each with its place."""
+    return tuple(
+        (f"{_shown(path)}:{node.lineno}", node.value)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) >= MESSAGE_WORDS
     )
 
 
@@ -208,6 +255,13 @@ def _main(names: list[str]) -> None:
         for unit, value, place in constants():
             print(f"{value:>14,.12g} {unit}  {place}")
         return
+    if names == ["rooms"]:
+        for room, nodes in nodes_of_rooms().items():
+            print(f"{nodes:>9,}  {room}")
+        print(f"{density():>9.2f}  nodes per line")
+        return
+    if names == ["budgets"]:
+        return lower_budgets()
     for measure in MEASURES:
         if not names or measure.name in names:
             print(measure)
