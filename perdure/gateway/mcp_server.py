@@ -172,18 +172,20 @@ class _AgentServer:
         try:
             async with self._gateway.ending.waits.limit(), asyncio.timeout(seconds):
                 return await _result_of(found)
-        except (TimeoutError, GatewayEnds):
+        except GatewayEnds:
+            status = None  # The last words of many requests at once do not wait for a worker.
+        except TimeoutError:
             status = await found.handle.status()
         finally:
             telling.cancel()
             await asyncio.wait([telling])
-        waiting = [with_deciders(_call_text(each), each) for each in status.pending_approvals]
+        waiting = [with_deciders(_call_text(each), each) for each in status.pending_approvals] if status else []
         told: JsonObject = {
             "run": found.id,
             "status": "waiting for a person" if waiting else "working",
             "next": f"call the tool {RESULT!r} with this run",
         }
-        if status.held:
+        if status and status.held:
             told |= {"status": "held", "why": held_text(found.id, status.held[0])}
         return text_result(json.dumps({**told, "waiting": waiting} if waiting else told))
 
