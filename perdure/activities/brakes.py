@@ -1,4 +1,4 @@
-"""Reads the record of a namespace's brakes."""
+"""Reads a namespace's record of brakes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ..protocol.brakes import PAUSE, RECORD, RELEASE, Brake, Brakes, Release
 from ..redaction import get_logger
 
 LINES: dict[str, type[Brake | Release]] = {PAUSE: Brake, RELEASE: Release}
-"""Signal → what its argument is."""
+"""Signal name → type of its argument."""
 
 _log = get_logger("perdure.worker")
 
 
 class BrakeRecord:
-    """The record as far as it was read."""
+    """A reader of the record, with the state up to the last event read."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.brakes = Brakes()
         self.lines = Brakes()
-        """What all lines amount to, whether the record has ended or not."""
+        """The sum of all lines, also after the record has ended."""
         self.events = 0
-        """How many events of the record have been read."""
+        """Number of events read."""
         self.run_id = ""
-        """Of the workflow that is the record now; "" where there is none."""
+        """The run id of the workflow that holds the record; "" without a record."""
 
     async def read(self) -> Brakes:
         """Return the brakes in force now. Raises RPCError."""
@@ -39,9 +39,9 @@ class BrakeRecord:
     async def follow(
         self, run_id: str | None = None, *, wait: bool = True, on_page: Callable[[], None] = lambda: None
     ) -> None:
-        """Read the record from its beginning and, with `wait`, what is added, until it ends. Raises RPCError.
+        """Read the record from its beginning and, with `wait`, follow it until it ends. Raises RPCError.
 
-        Without a record, or once it has ended, no brake is in force.
+        Without a record, and after its end, no brake is in force.
         """
         pages = self._client.get_workflow_handle(RECORD, run_id=run_id).fetch_history_events(wait_new_event=wait)
         brakes, events = Brakes(), 0
@@ -69,13 +69,13 @@ class BrakeRecord:
                 return
 
     async def _line(self, event: HistoryEvent) -> Brake | Release | None:
-        """Return what a signal says; None, and a warning in the log, for what is no line of the record."""
+        """Return the line that a signal carries; None, with a warning in the log, for an unreadable one."""
         signal = event.workflow_execution_signaled_event_attributes
         if event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED or signal.signal_name not in LINES:
             return None
         try:
             [line] = await self._client.data_converter.decode(list(signal.input.payloads), [LINES[signal.signal_name]])
-        except Exception as error:  # Whatever a stranger's bytes lead to.
+        except Exception as error:  # A stranger's bytes can raise anything.
             _log.warning("A line of the brakes' record can't be read, and does not count: %s", str(error)[:200])
             return None
         assert isinstance(line, Brake | Release)

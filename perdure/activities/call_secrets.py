@@ -1,4 +1,4 @@
-"""The secrets of the tokens with which other systems finish tool calls: never recorded, the same for each attempt."""
+"""Secrets of the tokens with which other systems finish tool calls: never recorded, and the same for each attempt."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 VARIABLE = "PERDURE_CALL_KEY"
-"""The key from which the workers derive the secrets; without it, each machine has its own."""
+"""The key from which workers derive the secrets. Without it, each machine makes its own."""
 MIN_KEY_CHARS = 32
 SECRET_BYTES = 24
 _log = get_logger("perdure.tools")
 
 
 def call_secret(*place: object) -> str:
-    """Return the secret of the token of one execution of a call, by its place, for any worker that has the key.
+    """Return the secret of the token for one execution of a call, derived from its place: any worker with the key gets
+    the same one.
 
     Raises `ConfigurationError` for a key that is too short.
     """
@@ -36,16 +37,16 @@ def call_secret(*place: object) -> str:
 
 
 def seal(text: str, about: str) -> str:
-    """Return the text, for those alone who have the key, and for nothing but what it is `about`.
+    """Encrypt a text with the key. `unseal` needs the same key and the same `about`.
 
-    Raises `ConfigurationError` as `call_secret` does, and where the package is missing that encrypts.
+    Raises `ConfigurationError` as `call_secret` does, and without the package that encrypts.
     """
     nonce = secrets.token_bytes(12)
     return urlsafe_b64encode(nonce + _cipher().encrypt(nonce, text.encode(), about.encode())).decode()
 
 
 def unseal(sealed: str, about: str) -> str:
-    """Return the text that was sealed. Raises ValueError for another key, or another thing; and as `seal` does."""
+    """Return a sealed text. Raises ValueError for another key or another `about`, and as `seal` does."""
     from cryptography.exceptions import InvalidTag
 
     content = urlsafe_b64decode(sealed)
@@ -87,7 +88,9 @@ def _key(given: str) -> bytes:
 
 
 def _key_in(file: Path) -> str:
-    """Return the key in the file, which is made if it is not there; two processes make one. Raises OSError."""
+    """Return the key in the file; create the file if it is missing. Concurrent processes end up with one key. Raises
+    OSError.
+    """
     if not file.exists():
         make_private_folder(file.parent)
         new = file.with_name(f"{file.name}.{secrets.token_hex(4)}")

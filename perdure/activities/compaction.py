@@ -1,4 +1,4 @@
-"""Sums up the messages that a run drops: by the user's function, or by the model of an agent."""
+"""Summarises the messages that a run drops, by the user's function or by an agent's model."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Compacting:
         self._loop = loop
 
     async def summary(self, dropped: Sequence[Message], options: RunOptions, *, run_id: str) -> str:
-        """Return what the compactor that the options name says of the messages.
+        """Return the named compactor's summary of the messages.
 
-        Raises ConfigurationError for one that is not registered, and what it raises.
+        Raises ConfigurationError for a compactor that is not registered, and any error of the compactor.
         """
         assert options.compactor is not None
         compactor = self._hooks.compactor(options.compactor)
@@ -40,8 +40,8 @@ class Compacting:
         return await self._summary(compactor, conversation_text(dropped), options)
 
     async def _summary(self, compactor: Agent | str | PathLike[str], text: str, options: RunOptions) -> str:
-        """Return the summary that a `.prompty` agent makes of a conversation's text (its input `conversation`)."""
-        # Only compactors of this kind need templates: a worker without one imports neither Jinja2 nor PyYAML.
+        """Return a `.prompty` agent's summary of the conversation's text (its input `conversation`)."""
+        # Only these compactors need templates. Without one, a worker imports neither Jinja2 nor PyYAML.
         from ..prompty.load import load
         from ..prompty.prepare import prepare
 

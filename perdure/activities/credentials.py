@@ -1,4 +1,4 @@
-"""The secrets behind the ids that agents name: the worker's owner is asked when an activity needs them."""
+"""Resolves the credential ids in agents to secrets: the worker asks its owner when an activity needs one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ..tools.user_loop import UserLoop
 from .run_cache import KnownRun
 
 CREDENTIAL_SECONDS = 10.0
-"""How long the owner's function may take for one credential."""
+"""Seconds that the owner's function has for one credential."""
 KEPT_SECONDS = 30.0
-"""How long its answer is used: so long a credential that has been exchanged may still be sent."""
+"""Seconds for which its answer is cached. A worker may send a replaced credential for this long."""
 MAX_KEPT = 10_000
 
 CredentialSource = Mapping[Any, str] | Callable[[str], str | None | Awaitable[str | None]]
@@ -39,7 +39,7 @@ class _Given(NamedTuple):
 
 
 class UnknownCredentialError(ConfigurationError):
-    """The worker has no credential of that id; another one may have."""
+    """This worker has no credential of that id; another worker may have it."""
 
     def __init__(self, ids: Collection[str], known: str) -> None:
         named = ", ".join(map(repr, sorted(ids)))
@@ -51,12 +51,12 @@ class UnknownCredentialError(ConfigurationError):
         self.ids = sorted(ids)
 
     def lack(self) -> Lacking:
-        """Return what other workers are asked for."""
+        """Return the missing credentials, for other workers."""
         return _missing_credentials(self.ids, str(self))
 
 
 class CredentialError(Exception):
-    """The owner's function has failed, or takes too long: the next time, it may answer."""
+    """The owner's function failed, or took too long. The next attempt may succeed."""
 
     def __init__(self, text: str, id: str, *, is_late: bool = False) -> None:
         super().__init__(text)
@@ -64,7 +64,7 @@ class CredentialError(Exception):
         self.is_late = is_late
 
     def lack(self) -> Lacking:
-        """Return what other workers are asked for."""
+        """Return the missing credential, for other workers."""
         return _missing_credentials([self.id], str(self))
 
 
@@ -74,7 +74,9 @@ def _missing_credentials(ids: Collection[str], text: str) -> Lacking:
 
 
 class Credentials:
-    """What `create_worker(credentials=…)` gives. Raises ConfigurationError for what is neither mapping nor function."""
+    """The credentials of `create_worker(credentials=…)`. Raises ConfigurationError for a source that is neither a
+    mapping nor a function.
+    """
 
     def __init__(self, source: CredentialSource | None, loop: UserLoop, *, seconds: float = CREDENTIAL_SECONDS) -> None:
         if source is not None and not isinstance(source, Mapping) and not callable(source):
@@ -89,28 +91,29 @@ class Credentials:
         self._agents: WeakKeyDictionary[KnownRun, dict[frozenset[str], _Given]] = WeakKeyDictionary()
 
     async def for_model(self, run: KnownRun) -> Agent:
-        """The run's agent, as its model can be called. Raises UnknownCredentialError and CredentialError."""
+        """Return the run's agent with its model's secrets. Raises UnknownCredentialError and CredentialError."""
         return await self._agent_with(run, run.credential_ids.get("", frozenset()))
 
     async def for_tool(self, run: KnownRun, name: str) -> Agent:
-        """The run's agent, as this function of a tool of its can be called. Raises as `for_model` does."""
+        """Return the run's agent with the secrets of the tool that has this function. Raises as `for_model` does."""
         tool = run.agent.tool(name)
         owner = name if tool is None else run.agent.source(tool).name
         return await self._agent_with(run, run.credential_ids.get(owner, frozenset()))
 
     async def for_inventory(self, run: KnownRun) -> Agent:
-        """Run's agent with all that it names, so that what is missing is found out. Raises as `for_model` does."""
+        """Return the run's agent with all of its secrets, which detects missing ones. Raises as `for_model` does."""
         return await self._agent_with(run, frozenset().union(*run.credential_ids.values()))
 
     async def for_compactor(self, agent: Agent) -> Agent:
-        """Return an agent of the worker's own. Raises as `for_model` does."""
+        """Return a compactor's agent with its secrets. Raises as `for_model` does."""
         ids = credentials_in(agent).get("")
         return resolve_environment(agent, await self._values(ids)) if ids else agent
 
     def forget(self, run: KnownRun, refused: Agent) -> bool:
-        """Ask anew the next time for the secrets of an agent that was refused; false where there is nobody to ask.
+        """Drop the cached secrets of a refused agent, so that the next call asks for them. Return False if there is no
+        function to ask.
 
-        What was asked for meanwhile, because another call was refused, is kept.
+        Keeps newer secrets, which another refused call has fetched meanwhile.
         """
         for given in self._agents.get(run, {}).values():
             old = given.values if given.agent is refused else {}
@@ -171,7 +174,7 @@ class Credentials:
 
 
 def _entry_of(source: Mapping[Any, str], id: str) -> Any:
-    """Return the entry of an id, which may be a number there, as it is with Octopus. Raises CredentialError."""
+    """Return the entry of an id; the key may also be a number, as Octopus has it. Raises CredentialError."""
     try:
         return source.get(id, source.get(int(id)) if id.isdecimal() else None)
     except Exception as error:
@@ -192,5 +195,5 @@ def _secret(id: str, value: Any) -> str | None:
     if not isinstance(value, str) or not value.strip():
         found = "an empty text" if isinstance(value, str) else type(value).__name__
         raise CredentialError(f"The worker's credentials gave {found} for {id!r}: expected its secret as a text", id)
-    # What is read from a file ends with its line; no header can have that.
+    # A secret read from a file ends with a newline, which no header may contain.
     return value.rstrip("\r\n")

@@ -1,4 +1,4 @@
-"""How errors leave an activity, what it knows of its earlier attempts, and suspects: calls that were lost too often."""
+"""How errors leave an activity; how an attempt learns of earlier ones; suspects, the calls that were lost too often."""
 
 from __future__ import annotations
 
@@ -37,21 +37,20 @@ _BENIGN = ApplicationErrorCategory.BENIGN
 
 
 def typed_failures() -> _TypedFailures:
-    """Turn what the block raises into an `ApplicationError` of a type that the workflow knows, not to be retried.
+    """Turn errors of the block into a non-retryable `ApplicationError` of a type that the workflow knows.
 
-    What the platform breaks is raised as it is, and so retried: a history that can't be read just now, or not far
-    enough.
+    Errors of the platform pass through, so that Temporal retries: a history that is unreadable for now or incomplete.
     """
     return _TYPED
 
 
 class _TypedFailures:
     def __enter__(self) -> None:
-        """Nothing is done before the block."""
+        """Do nothing before the block."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, ModelError):
-            # Without its cause: the provider's own words may contain the key that it was given.
+            # Without its cause: the provider's text may contain its key.
             raise _model_failure(error) from None
         if isinstance(error, ConfigurationError | InvokerError):
             raise _failure(str(error), activities.CONFIGURATION_ERROR) from _short(error)
@@ -69,7 +68,7 @@ def _failure(text: str, type: str) -> ApplicationError:
 
 
 def _short(error: Exception) -> Exception | None:
-    """Error as a cause, which is recorded whole; None for one whose text, or whose cause's, is not bounded."""
+    """Return the error as a cause, which is recorded whole; None if its text or a cause's text is too long."""
     cause: BaseException | None = error
     while cause is not None:
         if str(cause) != bounded_text(str(cause)):
@@ -93,7 +92,8 @@ def _model_failure(error: ModelError) -> ApplicationError:
         cost_usd=error.cost_usd,
         so_far=error.so_far,
     )
-    # One that may pass, or that the run may get round, is expected: kept out of error logs and failure metrics.
+    # An error that may pass, or that the run can work around, is expected: it stays out of error logs and failure
+    # metrics.
     is_expected = may_pass(error.kind) or error.kind in ("no_tools", "context_length")
     category = ApplicationErrorCategory.BENIGN if is_expected else ApplicationErrorCategory.UNSPECIFIED
     return ApplicationError(
@@ -102,15 +102,14 @@ def _model_failure(error: ModelError) -> ApplicationError:
 
 
 FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
-"""Seconds until another worker is asked: a fifth of the time that has passed, so that a minute has about 35 questions.
-"""
+"""Seconds before another worker is offered the activity: a fifth of the time passed, about 35 offers in a minute."""
 
 
 def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
     """Return the error of an activity whose worker lacks something.
 
-    It is final if the activity is not offered to other workers, or was for long enough. Otherwise Temporal retries it,
-    and any worker of the queue may get it then.
+    The error is final if the activity is not offered to other workers, or its time for offers has passed. Otherwise
+    Temporal retries it on any worker of the queue.
     """
     info = activity.info()
     waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
@@ -127,11 +126,11 @@ def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
 
 
 async def cancelled_while_late() -> bool:
-    """Return whether the run was cancelled, for an attempt that was given to this worker long ago; False for another.
+    """Return whether the run was cancelled, for an attempt that this worker got long ago; False for a fresh one.
 
-    So it is where a process stood still, such as on a machine that slept: the server may have taken the attempt for
-    lost, and given the next one to another worker. It answers a heartbeat if the attempt still counts. Raises
-    RPCError, and the ApplicationError of an attempt that the server has given up.
+    A process that was suspended, such as on a sleeping machine, finds such attempts: the server may have timed the
+    attempt out and given the next one to another worker. A heartbeat shows whether the attempt still counts. Raises
+    RPCError, and ApplicationError for an attempt that the server has timed out.
     """
     info = activity.info()
     late = seconds_since_given(info)
@@ -156,22 +155,21 @@ async def cancelled_while_late() -> bool:
 
 
 class LookBack(NamedTuple):
-    """What an attempt that is not the first, or late, finds out before it begins."""
+    """The findings of a later attempt, or of a late one, before it begins."""
 
     is_cancelled: bool = False
     """Whether the run was cancelled."""
     was_lost: bool = False
-    """Whether the attempt before was ended by the loss, or the end, of its worker."""
+    """Whether the previous attempt ended because its worker was lost or shut down."""
     was_killed: bool = False
-    """Whether it was the loss."""
+    """Whether its worker was lost."""
 
 
 async def look_back() -> LookBack:
-    """Return what became of the run and of the attempt before this one: then nothing may start any more.
+    """Return the fate of the run and of the previous attempt. A cancelled run starts nothing more.
 
-    Costs a request to the server on a further attempt and on a late one, and nothing on others. The server is asked
-    because the workflow, which would cancel the activity, may have had no worker either. Raises as
-    `cancelled_while_late`.
+    Sends the server one request on a later or late attempt, otherwise none. The workflow would cancel the activity, but
+    may itself have had no worker. Raises as `cancelled_while_late`.
     """
     info = activity.info()
     is_cancelled = await cancelled_while_late()
@@ -182,7 +180,7 @@ async def look_back() -> LookBack:
     handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
     description = await handle.describe()
     failure = _last_failure(description)
-    # Offers to other workers have a line of their own, when they begin.
+    # Offers to other workers log a line of their own when they begin.
     level = logging.DEBUG if failure and failure.application_failure_info.type == NOT_HERE else logging.WARNING
     if _log.isEnabledFor(level):
         _log.log(
@@ -200,7 +198,7 @@ async def look_back() -> LookBack:
 
 
 def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:
-    """Return how the attempt before this one has failed; None where the server does not say."""
+    """Return the failure of the previous attempt; None if the server does not have it."""
     for pending in described.raw_description.pending_activities:
         if pending.activity_id == activity.info().activity_id and pending.HasField("last_failure"):
             return pending.last_failure
@@ -208,7 +206,7 @@ def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:
 
 
 async def _why(failure: Failure | None) -> str:
-    """Return why the attempt before this one has failed; "" where that is not known."""
+    """Return why the previous attempt failed; "" if unknown."""
     if failure is None:
         return ""
     try:
@@ -219,7 +217,7 @@ async def _why(failure: Failure | None) -> str:
 
 
 def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:
-    """`handed_on` of the current activity, for whatever thread, task or callback asks."""
+    """Return the current activity's `handed_on`, callable from any thread, task or callback."""
     context = copy_context()
 
     async def ask() -> bool:
@@ -229,16 +227,16 @@ def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:
 
 
 async def handed_on() -> bool:
-    """Return whether this activity was cancelled because another attempt goes on with it, not because its run is over.
+    """Return whether this activity was cancelled because another attempt continues it, not because its run is over.
 
-    Costs a request to the server where the cancellation itself does not say.
+    Sends the server a request if the cancellation does not give the reason.
     """
     details = activity.cancellation_details()
     if details is None or details.cancel_requested:
         return False
     if details.worker_shutdown:
         return True
-    # The server does not know this attempt any more: the run is over, or this worker was taken for lost.
+    # The server no longer knows this attempt: the run is over, or the server considers this worker lost.
     info = activity.info()
     assert info.workflow_id is not None
     handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
@@ -251,7 +249,7 @@ async def handed_on() -> bool:
 
 
 def last_heartbeat() -> tuple[Any, ...]:
-    """Details that the attempt before this one has told last, without how often the call was started."""
+    """Return the details of the previous attempt's last heartbeat, without the count of starts and the progress."""
     details = tuple(activity.info().heartbeat_details)
     if details and is_count_of_starts(details[0]):
         details = details[1:]
@@ -259,37 +257,37 @@ def last_heartbeat() -> tuple[Any, ...]:
 
 
 def is_count_of_starts(detail: Any) -> bool:
-    """Return whether a detail of a heartbeat says how often a call was started, as those of further attempts do."""
+    """Return whether a heartbeat detail is the count of starts, which later attempts put first."""
     return isinstance(detail, dict) and detail.get("event") == "tool_starts"
 
 
 @dataclass(frozen=True)
 class Starts:
-    """How often a call was started, as the first detail of its heartbeats says from the second attempt on.
+    """The count of a call's starts, the first heartbeat detail from the second attempt on.
 
-    The attempts do not tell: one may have been a refusal, or have waited.
+    Attempts do not count as starts: one may have been refused, or may have waited.
     """
 
     starts: int = 0
     lost: int = 0
-    """With how many workers it was lost; those that were stopped are not among them."""
+    """Number of workers lost with the call; a worker that was shut down does not count."""
     since: float = 0.0
-    """When it was found to be lost."""
+    """When the loss was found."""
     attempt: int = 0
-    """The last attempt that has started it."""
+    """The last attempt that started the call."""
 
     @property
     def detail(self) -> JsonObject:
-        """As a detail of a heartbeat."""
+        """The count as a heartbeat detail."""
         return {"event": "tool_starts", **asdict(self)}
 
     def are_used_up(self, most: int) -> bool:
-        """Return whether it is not started again, where `most` workers may be lost with it."""
+        """Return whether the call may not start again, where `most` workers may be lost with it."""
         return (self.starts if most == 1 else self.lost) >= most
 
 
 def known_starts(offer: Offer | None) -> Starts:
-    """Return the starts of this activity's call that are known without a question to the server."""
+    """Return this activity's known starts, without a request to the server."""
     info = activity.info()
     details = info.heartbeat_details
     if details and is_count_of_starts(details[0]):
@@ -299,9 +297,9 @@ def known_starts(offer: Offer | None) -> Starts:
 
 
 async def record_starts(starts: Starts) -> JsonObject:
-    """Have the server know them before the next one, so that nothing is started too often.
+    """Record the starts on the server before the next one, so that the call does not start too often.
 
-    Returns the detail that later beats begin with. Raises RPCError.
+    Returns the detail that later heartbeats begin with. Raises RPCError.
     """
     handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
     await handle.heartbeat(starts.detail, *last_heartbeat())
@@ -309,22 +307,22 @@ async def record_starts(starts: Starts) -> JsonObject:
 
 
 SUSPECT_WAIT, LONGEST_SUSPECT_WAIT = 1.0, 60.0
-"""Seconds until a suspect is offered again: a fifth of the time that has passed."""
+"""Seconds before a suspect is offered again: a fifth of the time passed."""
 SUSPECT_SECONDS = 30.0
-"""So long a suspect waits for others: most workers are lost for reasons of their own, and with many calls."""
+"""Seconds that a suspect waits for other suspects: most workers are lost for other reasons, and with many calls."""
 
 
 class Suspects:
-    """The calls of one worker that were lost with another one, which any of them may have ended."""
+    """The calls on one worker that were lost with another worker, any of which may have ended that worker."""
 
     def __init__(self) -> None:
         self._is_busy = False
 
     @asynccontextmanager
     async def alone(self, call: Starts) -> AsyncIterator[None]:
-        """Let the block run beside no other suspect, if the call is one and has not waited for long.
+        """Run the block while no other suspect runs, if the call is a suspect and has not waited long.
 
-        Raises the ApplicationError by which Temporal offers the call again later, here or elsewhere, and RPCError.
+        Raises the ApplicationError with which Temporal offers the call again later, here or elsewhere, and RPCError.
         """
         if not call.lost or time.time() - call.since > SUSPECT_SECONDS:
             yield

@@ -1,4 +1,4 @@
-"""Finishes the calls of tools whose result another system gives."""
+"""Finishes tool calls whose result comes from another system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tool_activities import recordable, result_limits
 
 @activity.defn(name=activities.FINISH_CALL)
 async def finish_call(input: activities.FinishInput) -> ToolResult:
-    """Make a result of what another system has finished a call with: as large as a tool's, without secrets."""
+    """Turn another system's completion into a tool result, within a tool's size limits and without secrets."""
     with typed_failures():
         completion, most = input.completion, result_limits(input.request)
         if completion.error is None:

@@ -1,4 +1,4 @@
-"""An activity under way: it beats, when it has to or somebody reads what it tells, and hears of a cancellation."""
+"""Heartbeats of a running activity: sent on schedule, sooner for readers; they also report a cancellation."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ from .pollers import ACTIVITIES, quota_of
 _log = get_logger("perdure.runs")
 
 BEAT_SHARES = (0.65, 0.8)
-"""Of an activity's heartbeat time-out, the least and the most that passes until a beat; the most is that of Temporal's
-SDK. From the answer to a beat, an activity learns that it was cancelled."""
+"""Share of the heartbeat time-out that passes before a heartbeat: least, most (as Temporal's SDK has it). The answer
+reports a cancellation.
+"""
 SPARE_SECONDS = 2.3
-"""So much of the time-out is left at a beat: for a server that is away for a moment, or a worker that is busy."""
+"""Seconds of the time-out left at a heartbeat, for a briefly unavailable server or a busy worker."""
 CANCEL_SECONDS = (0.1, 0.6)
-"""After the run has given an activity up, when this one asks by a beat whether it is the one: the server takes a moment
-to know it."""
+"""Seconds after the run gives activities up until each asks, by a heartbeat, whether it is one of them."""
 HEART_FAILED = "HeartFailed"
-"""Error type: an attempt was ended because its heartbeat failed."""
+"""Error type: the attempt ended because its heartbeat failed."""
 on_first_words: ContextVar[Callable[[], None] | None] = ContextVar("on_first_words", default=None)
-"""Called once in an attempt, when the model begins to say something that is streamed."""
+"""Called once in an attempt, at the model's first streamed output."""
 MAX_SAID_CHARS = 250_000
-"""Each beat carries everything said so far, and Temporal takes 2 MB; what comes after this is seen with the result."""
+"""Each heartbeat carries all text so far, and Temporal accepts 2 MB; text beyond this limit comes with the result."""
 
 LOOK_SECONDS = 0.5
-"""Between two looks while a call has something to tell, and nobody is known to read it."""
+"""Seconds between two looks while a call has news and no known reader."""
 RENEW_SECONDS = 4.0
-"""Between two looks while all that is told is read."""
+"""Seconds between two looks while each call with news has a reader."""
 LEASE_SECONDS = 15.0
-"""A reader polls more often than that; one that has not done so for longer is gone."""
+"""A reader polls more often than this; after a longer silence it is gone."""
 ASKED_SECONDS = 6.0
-"""The same after a question about the run's events, which this worker has answered: it looks before that is over."""
+"""The same after this worker has answered a query for the run's events; the worker looks again before it ends."""
 LOOK_TIMEOUT = timedelta(seconds=5)
 COMPLAINT_SECONDS = 60.0
-"""Between two lines in the log about looks that the server refuses."""
+"""Seconds between two log lines about looks that the server refuses."""
 
 
 class Readers:
-    """The readers of runs that one worker knows of: they poll a queue of their own, and the worker looks who does.
+    """The readers of runs that one worker knows: readers poll a queue of their own, and the worker lists its pollers.
 
-    It looks for them only while a call has something to tell. That is one request for all of the worker's calls, and
-    costs nothing on Temporal Cloud; nor do the polls by which readers are known.
+    The worker looks only while a call has news: one request for all of its calls. Neither the request nor the readers'
+    polls cost anything on Temporal Cloud.
     """
 
     def __init__(self) -> None:
@@ -70,35 +70,35 @@ class Readers:
         self._looked_at = self._complained_at = -float("inf")
 
     def has(self, run: str) -> bool:
-        """Return whether somebody reads the run."""
+        """Return whether the run has a reader."""
         return self._until.get(run, 0.0) > time.monotonic()
 
     def note(self, run: str) -> None:
-        """Take note that somebody has just asked this worker about the run's events. May be called from any thread."""
+        """Note that a reader has just queried this worker for the run's events. Callable from any thread."""
         self._extend(run, ASKED_SECONDS)
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_call, self._listeners, run)
 
     def call_on_reader(self, run: str, on_reader: Callable[[], None]) -> None:
-        """Look for readers of the run, from an activity; call `on_reader`, until `forget`, for one that comes."""
+        """Look for readers of the run, from an activity; call `on_reader` for a new one, until `forget`."""
         self._loop = asyncio.get_running_loop()
         self._listeners[on_reader] = run
         self._queues[run] = activity.info().task_queue
         self._look_soon()
 
     def call_on_cancel(self, run: str, on_cancel: Callable[[], None]) -> None:
-        """Call `on_cancel`, until `forget`, when the run gives an activity up, as known here."""
+        """Call `on_cancel` when this worker learns that the run gives an activity up, until `forget`."""
         self._loop = asyncio.get_running_loop()
         self._alive[on_cancel] = run
 
     def forget(self, *callbacks: Callable[[], None]) -> None:
-        """Call none of these any more, whatever for."""
+        """Stop calling these callbacks."""
         for each in callbacks:
             self._alive.pop(each, None)
             self._listeners.pop(each, None)
 
     def warn(self, run: str) -> None:
-        """Take note that the run has given an activity up. May be called from any thread."""
+        """Note that the run has given an activity up. Callable from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_call, self._alive, run)
 
@@ -134,7 +134,7 @@ class Readers:
         finally:
             self._looked_at = time.monotonic()
         polls = {(task_queue, each.identity): each.last_access_time.ToNanoseconds() for each in description.pollers}
-        # Neither clock need be right: what counts is that there was a further poll.
+        # Neither clock needs to be right: a changed time shows a further poll.
         news = [run for (queue, run), at in polls.items() if self._polls.get((queue, run)) != at]
         self._polls = {of: at for of, at in self._polls.items() if of[0] != task_queue} | polls
         for run in news:
@@ -162,13 +162,13 @@ def _call(callbacks: Mapping[Callable[[], None], str], run: str) -> None:
 
 @asynccontextmanager
 async def heartbeats(details: Sequence[object] = (), readers: Readers | None = None) -> AsyncIterator[Heart]:
-    """Heartbeat for as long as the block runs, with these details until it tells others; sooner for `readers`.
+    """Send heartbeats while the block runs, with these details until `tell` changes them; sooner for `readers`.
 
-    The user's code in it may heartbeat, too, from wherever it runs.
+    User code in the block may also send heartbeats, from any thread or event loop.
 
-    A block that is cancelled because its run is over raises an `ApplicationError` that nobody logs, instead of the
-    `CancelledError`: nothing went wrong. One whose heartbeat fails raises an `ApplicationError` that says so, and that
-    Temporal may retry: without heartbeats it would be taken for lost in the middle of its work.
+    If the run is over, a cancelled block raises an `ApplicationError` that is not logged, instead of `CancelledError`:
+    nothing went wrong. If a heartbeat fails, the block raises a retryable `ApplicationError` that says so: without
+    heartbeats, the server would time the activity out in the middle of its work.
     """
     heart = Heart(details, readers)
     heart.start()
@@ -188,10 +188,10 @@ async def heartbeats(details: Sequence[object] = (), readers: Readers | None = N
 
 
 def _heartbeat_from_anywhere(heart: Heart) -> None:
-    """Let user code call `temporalio.activity.heartbeat` in this activity on whatever event loop and thread it runs.
+    """Let user code call `temporalio.activity.heartbeat` in this activity on any event loop and thread.
 
-    The SDK's own function is for the worker's event loop alone. Details that can't be sent raise where they are told:
-    later, that would end the activity, to be repeated.
+    The SDK's own function works on the worker's event loop only. Details that can't be serialised raise in the caller:
+    a later error would end the activity and repeat it.
     """
     loop, context = asyncio.get_running_loop(), activity._Context.current()
 
@@ -212,34 +212,34 @@ def _run_is_over() -> bool:
 
 
 def _seconds_between_beats(info: activity.Info) -> float:
-    """Return after how many seconds the activity has to beat again; not the same for all that began together."""
+    """Return the seconds between this activity's heartbeats; varied, to spread activities that begin together."""
     timeout = info.heartbeat_timeout
     seconds = timeout.total_seconds() if timeout else OWN_CADENCE.lost_worker_seconds
     return beat_seconds(seconds, random.uniform(*BEAT_SHARES))
 
 
 def seconds_since_given(info: activity.Info) -> float:
-    """Return for how long the server counts already: a busy worker takes an attempt up late. Its clock may differ."""
+    """Return the attempt's age in seconds by the server's clock, which may differ; a busy worker starts it late."""
     return (datetime.now(UTC) - info.started_time).total_seconds()
 
 
 def beat_seconds(timeout: float, share: float) -> float:
-    """Return after how many seconds an activity with that heartbeat time-out beats, if it is after that share of it."""
+    """Return the seconds between heartbeats for a heartbeat time-out, at this share of it."""
     return max(min(timeout * share, timeout - SPARE_SECONDS), timeout / 2)
 
 
 class Heart:
-    """Beats when most of the activity's time-out has passed, and sooner while somebody reads what there is to tell.
+    """Sends heartbeats after most of the activity's time-out, and sooner while a reader is attached and there is news.
 
-    Each beat is a request to the server, and an Action on Temporal Cloud: an activity that is done before its first
-    one has sent none.
+    Each heartbeat is a request to the server, and an Action on Temporal Cloud: an activity that ends before its first
+    heartbeat has sent none.
     """
 
     def __init__(self, details: Sequence[object] = (), readers: Readers | None = None) -> None:
         self.streamed: StreamedText | None = None
-        """What the model has said so far, as the next beat tells it; None before `speak`."""
+        """The model's output so far, as the next heartbeat carries it; None before `speak`."""
         self.is_full = False
-        """Whether what was said is longer than beats tell."""
+        """Whether the output exceeds what heartbeats carry."""
         self._details = tuple(details)
         self._readers = readers or Readers()
         self._run = ""
@@ -252,30 +252,30 @@ class Heart:
         self._on_first_words = on_first_words.get()
         self._send: Callable[..., None] | None = None
         self.stream_seconds = OWN_CADENCE.stream_seconds
-        """How often readers are told, if the time-out leaves so much time between beats."""
+        """Seconds between heartbeats for readers, if the time-out allows it."""
         self.on_own_beat: Callable[..., None] = self.keep
-        """Takes the details of a heartbeat that the user's code sends by itself."""
+        """Receives the details of heartbeats that user code sends itself."""
         self.failure: BaseException | None = None
-        """Why it beats no more, and the attempt was cancelled; None while nothing is wrong."""
+        """Why heartbeats ended and the attempt was cancelled; None without an error."""
 
     def speak(self, iteration: int, attempt: int) -> None:
-        """Tell readers what the model says from now on: nothing so far, so what another attempt said is dropped."""
+        """Stream the model's output from now on. It starts empty, so readers drop the output of another attempt."""
         self.streamed = StreamedText(iteration=iteration, attempt=attempt)
         self.is_full = False
         self._details = (self.streamed,)
         self._listen_to_readers()
         if attempt > 1:
-            # Of a first attempt, a beat that says nothing would only delay the first one that does.
+            # In a first attempt, an empty heartbeat would only delay the first one with text.
             self._tell_soon()
 
     def go_on(self, said: StreamedText) -> None:
-        """Tell watchers what the model says after that, which an attempt before this one has told."""
+        """Continue streaming after the output that an earlier attempt has sent."""
         self.streamed = said
         self._details = (said,)
         self._listen_to_readers()
 
     def add(self, kind: str, text: str) -> None:
-        """Add a piece of streamed `text` or `thinking`, and tell readers soon; only after `speak`."""
+        """Add a piece of streamed `text` or `thinking` and send it to readers soon; only after `speak`."""
         assert self.streamed is not None
         if self._on_first_words is not None:
             self._on_first_words()
@@ -290,24 +290,24 @@ class Heart:
         self._tell_soon()
 
     def tell(self, *details: object) -> None:
-        """Tell readers of these details soon, and everybody with every beat that follows."""
+        """Send these details to readers soon, and with every following heartbeat."""
         self._details = details
         self._listen_to_readers()
         self._tell_soon()
 
     def begin_with(self, *details: object) -> None:
-        """Take details that the server has already: every beat that follows has them."""
+        """Take details that the server already has; every following heartbeat carries them."""
         self._details = details
 
     async def record(self) -> None:
-        """Beat now, and return when the server has it. Raises RPCError, and AsyncActivityCancelledError."""
+        """Send a heartbeat and wait until the server has it. Raises RPCError and AsyncActivityCancelledError."""
         assert self._send is not None
         self._send(*self._sendable())
         handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
         await handle.heartbeat(*self._sendable())
 
     def keep(self, *details: object) -> None:
-        """Have the server keep these details for another attempt: at once, and further ones after longer pauses."""
+        """Store these details on the server for another attempt: at once, and further ones at growing intervals."""
         self._details = details
         self._news = True
         if self._readers.has(self._run):
@@ -318,10 +318,10 @@ class Heart:
             self._beat_soon()
 
     def start(self) -> None:
-        """Begin to beat, in an activity, when it is time, or as soon as there is something to tell.
+        """Begin heartbeats in an activity, on schedule or at the first news.
 
-        Beats are sent in the context of whoever calls this, for there may be none where something is told first: in a
-        callback, in a thread, or in a task that some other activity has started.
+        Heartbeats use the caller's context, because the first news may come without one: from a callback, a thread, or
+        a task that another activity has started.
         """
         self._run, self._seconds = (info := activity.info()).workflow_id or "", _seconds_between_beats(info)
         self._context = copy_context()
@@ -333,11 +333,11 @@ class Heart:
         self._readers.call_on_cancel(self._run, self._on_cancel)
 
     async def stop(self) -> None:
-        """Beat no more; only returns when no beat is under way."""
+        """Stop heartbeats; return after the last one has been sent."""
         self._readers.forget(self._on_cancel, self._on_reader)
         if self._first is not None:
             self._first.cancel()
-            self._first = None  # what is told from now on is not heard
+            self._first = None  # ignores later news
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.wait([self._beating])
@@ -387,12 +387,12 @@ class Heart:
             self._send(*self._sendable())
             await asyncio.sleep(pause)
             with suppress(TimeoutError):
-                # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the news.
+                # Not wait_for: in Python 3.11 it loses a cancellation that arrives together with the news.
                 async with asyncio.timeout(self._seconds - pause):
                     await self._due.wait()
 
     def _sendable(self) -> tuple[object, ...]:
-        """Return the details without known secrets; what a model says, which has seen none, is not searched."""
+        """Return the details without known secrets. A model's output is not searched: the model has seen none."""
         if self._details and not isinstance(self._details[0], StreamedText):
             return tuple(map(redactor().encoded, self._details))
         return self._details

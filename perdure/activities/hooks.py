@@ -40,7 +40,7 @@ from ..tools.signature import UnfitDepsError, is_async, signature_of
 from ..tools.user_loop import ThisLoop, UserLoop
 
 HookKind = Literal["plain", "async"]
-"""A plain hook answers at once, an async one may wait."""
+"""A plain hook answers at once; an async hook may wait."""
 POINTS: tuple[GuardrailPoint, ...] = get_args(GuardrailPoint)
 
 
@@ -48,11 +48,11 @@ MAX_INSTRUCTIONS_CHARS = 256 * 1024
 
 
 class Hooks:
-    """The guardrails and compactors that were registered on the worker, by the names that `RunOptions` asks for.
+    """The guardrails and compactors registered on the worker, by the names in `RunOptions`.
 
-    With `in_threads`, plain functions run in threads of their own. Async ones run on `loop`, without one on the event
-    loop of whoever asks. A worker gives both: what blocks its own event loop would keep every activity of the worker
-    from its heartbeat, and so have all of them started again elsewhere.
+    With `in_threads`, plain functions run in their own threads. Async ones run on `loop`, by default on the caller's
+    event loop. A worker sets both: a function that blocked the worker's event loop would stop the heartbeats of all its
+    activities, and Temporal would start them again elsewhere.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Hooks:
         self._loop = loop or ThisLoop()
 
     def kinds(self, options: RunOptions) -> dict[str, HookKind]:
-        """Return the hooks of a run with these options, by point or `compactor`: a part of its inventory.
+        """Return the kinds of a run's hooks by point or `compactor`, a part of its inventory.
 
-        `UNSEEN` is among them where a guardrail judges what the model writes.
+        Contains `UNSEEN` if a guardrail judges the model's output.
 
         Raises `ConfigurationError` for names that are not registered.
         """
@@ -96,7 +96,7 @@ class Hooks:
         return kinds
 
     def missing_names(self, options: RunOptions) -> dict[str, str]:
-        """Return what is not registered of what the options name, such as `guardrails 'strict'`, with what to type."""
+        """Return the unregistered names of the options, such as `guardrails 'strict'`, each with the remedy."""
         named = (
             ("guardrails", options.guardrails, self._guardrails),
             ("compactor", options.compactor, self._compactors),
@@ -110,7 +110,7 @@ class Hooks:
         }
 
     def misfits(self, options: RunOptions, deps: Any) -> list[str]:
-        """Return which functions that the options name expect other deps than the run has, and why."""
+        """Return the functions of the options that expect other deps than the run's, each with the reason."""
         guardrails = self._guardrails.get(options.guardrails or "") or Guardrails()
         functions = {f"{point} guardrail": getattr(guardrails, point) for point in POINTS}
         functions |= {
@@ -133,7 +133,7 @@ class Hooks:
         return compactor
 
     async def judge_output(self, name: str, agent: Agent, message: Message, context: ToolContext) -> JudgedOutput:
-        """Return the output guardrail's verdict, then the validator's on the answer that the guardrail leaves.
+        """Return the output guardrail's verdict, then the validator's verdict on the remaining answer.
 
         Raises like `judge`.
         """
@@ -161,10 +161,10 @@ class Hooks:
         return judged_output(agent, message, GuardrailResult(allowed=True, rewrite=rewrite))
 
     async def instruct(self, name: str, inputs: JsonView, context: ToolContext) -> str:
-        """Return the instructions that the function of that name gives; "" for none.
+        """Return the instructions from the function of that name; "" for none.
 
-        Raises `ConfigurationError` for a name that is not registered, TypeError for anything but a text, ValueError for
-        one that is too long, and what the function raises.
+        Raises `ConfigurationError` for an unregistered name, TypeError for a value that is not a text, ValueError for a
+        text that is too long, and any error of the function.
         """
         function = _hook_named("instructions", name, self._instructions)
         given = [dict(inputs)] if signature_of(function).parameters else []
@@ -177,7 +177,7 @@ class Hooks:
         return valid_text(text)
 
     async def _validate(self, validator: Callable[..., Any], value: Any, context: ToolContext) -> GuardrailResult:
-        """Return the value that the validator returns, or its ValueError as a fault. Raises its other errors."""
+        """Return the validator's value, or its ValueError as a fault. Raises its other errors."""
         try:
             found = await self.call(
                 validator, value, title=f"output validator of run {context.run_id}", context=context
@@ -192,9 +192,10 @@ class Hooks:
     async def judge(
         self, name: str, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None
     ) -> GuardrailResult:
-        """Guardrail's verdict; one that fails or takes longer than `JUDGE_SECONDS` denies, with that as the reason.
+        """Return the guardrail's verdict. One that fails or takes longer than `JUDGE_SECONDS` denies, with that as the
+        reason.
 
-        It is given the context if it has a parameter for one.
+        The guardrail gets the context if it has a parameter for it.
 
         Raises `ConfigurationError` for a name that is not registered.
         """
@@ -209,7 +210,7 @@ class Hooks:
         return await _in_time(what, verdict())
 
     async def prepare_tools(self, name: str, agent: Agent, context: ToolContext) -> GuardrailResult:
-        """Which functions of the agent are offered now, as a `rewrite`: their descriptions, by name.
+        """Return the functions of the agent that the model is offered now, as a `rewrite`: their descriptions, by name.
 
         A function that fails, takes longer than `JUDGE_SECONDS` or returns something else denies. Raises
         `ConfigurationError` for a name that is not registered.
@@ -230,9 +231,10 @@ class Hooks:
         title: str = "hook",
         context: ToolContext | None = None,
     ) -> Any:
-        """Return what the callback returns, plain or async; `title` names it in a thread list and in the log.
+        """Return the callback's value, plain or async; `title` names the call in thread lists and logs.
 
-        Raises what it raises; what is no `Exception`, such as SystemExit or its own cancellation, as a RuntimeError.
+        Raises the callback's errors; those that are not an `Exception`, such as SystemExit or its own cancellation, as
+        RuntimeError.
         """
         in_loop = is_async(callback) or not self._in_threads
         call = check_call(callback, arguments, context) if context else partial(callback, *arguments)
@@ -241,7 +243,7 @@ class Hooks:
 
 
 async def _in_time(what: str, verdict: Awaitable[GuardrailResult], word: str = "verdict") -> GuardrailResult:
-    """Return the verdict; where it fails or takes longer than `JUDGE_SECONDS`, a denial with that as the reason."""
+    """Return the verdict. A failure, or more than `JUDGE_SECONDS`, becomes a denial with that as the reason."""
     deadline = asyncio.timeout(JUDGE_SECONDS)
     try:
         async with deadline:
@@ -254,26 +256,26 @@ async def _in_time(what: str, verdict: Awaitable[GuardrailResult], word: str = "
 
 
 def _first_argument(function: Callable[..., Any], value: Any) -> Any:
-    """Return the value as the type of the function's first parameter. Raises ValueError where it does not fit."""
+    """Return the value as the type of the function's first parameter. Raises ValueError if it does not fit."""
     first = next(iter(signature_of(function).parameters.values()), None)
     return value if first is None else first.converted(value)
 
 
 def summary_of(value: Any) -> str:
-    """Return what a compactor has returned. Raises TypeError for anything but a text with words (§13.3)."""
+    """Return a compactor's summary. Raises TypeError for a value that is not a text with words (§13.3)."""
     if isinstance(value, str) and any(map(str.isalnum, value)):
         return value
     raise TypeError(f"the compactor returned {value!r:.80}: expected a text that sums up the messages")
 
 
 def judged_output(agent: Agent, message: Message, verdict: GuardrailResult) -> JudgedOutput:
-    """Return the verdict, and why its rewrite of an answer does not fit the agent's outputs. Never raises."""
+    """Return the verdict, and the faults of a rewritten answer against the agent's outputs. Never raises."""
     is_answer = verdict.allowed and verdict.rewrite is not None and not message.tool_calls
     if not (agent.outputs and is_answer):
         return JudgedOutput(**dict(verdict))
     value, faults = read_answer(rewritten_text(verdict.rewrite), agent.outputs)
     is_plain = faults or isinstance(value, StructuredResult)
-    # The loop knows no outputs: it is given the value out of its wrapper, as JSON.
+    # The loop does not know outputs: it gets the bare value, as JSON.
     rewrite = verdict.rewrite if is_plain else json.dumps(value, ensure_ascii=False)
     return JudgedOutput(**{**dict(verdict), "rewrite": rewrite}, faults=faults)
 
@@ -289,7 +291,7 @@ def _verdict(value: Any) -> GuardrailResult:
 
 
 def _step_of(offered: Sequence[FunctionDefinition], value: Any) -> GuardrailResult:
-    """Return what a function has chosen of the tools. Raises TypeError for anything but some of them."""
+    """Return the tools that a function has chosen. Raises TypeError for a value that does not list some of them."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise TypeError(f"expected some of the tools, or their names, got {value!r:.80}")
     known = {each.name: each.description for each in offered}
@@ -303,7 +305,7 @@ def _step_of(offered: Sequence[FunctionDefinition], value: Any) -> GuardrailResu
 
 
 def _require_json(rewrite: Any) -> None:
-    """Raises TypeError, which says why, for a rewrite that can't be recorded."""
+    """Raises TypeError, with the reason, for a rewrite that can't be recorded."""
     try:
         json_value(to_jsonable_python(rewrite))
     except (PydanticSerializationError, LoadError, ValueError, RecursionError) as error:
@@ -335,7 +337,7 @@ def _not_registered(what: str, name: str, registered: Mapping[str, Any]) -> str:
 
 
 def conversation_text(messages: Sequence[Message]) -> str:
-    """Return the messages as plain text, for a model that is to summarise them."""
+    """Return the messages as plain text for a summarising model."""
     lines: list[str] = []
     for message in messages:
         if message.text:

@@ -1,4 +1,4 @@
-"""What a worker has for a run and what it lacks, and the activities that give out permits."""
+"""A worker's tools and hooks for a run, those it lacks, and the activities that give out permits."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ from .run_cache import KnownRun
 
 @activity.defn(name=PERMIT)
 async def permit() -> None:
-    """Nothing: that it is executed is the permit."""
+    """Do nothing: the execution itself is the permit."""
 
 
 @activity.defn(name=IS_POLLED)
 async def is_polled(input: QueueInput) -> bool:
-    """Return whether a worker gives out the permits of this queue. Raises `RPCError`."""
+    """Return whether a worker gives out this queue's permits. Raises `RPCError`."""
     return await somebody_polls(activity.client(), input.task_queue, ACTIVITIES)
 
 
 def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the rates of a worker. Raises `ConfigurationError` for one that no model call can have."""
+    """Return the rates of a worker. Raises `ConfigurationError` for a rate that fits no model call."""
     for name in (checked := require_rates(rates or {})):
         require_provider(name.split("/", 1)[0])
     return checked
@@ -65,7 +65,7 @@ def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
 def paced_calls(
     rates: Mapping[str, float], agent: Agent, compactor: Compactor | None, task_queue: str
 ) -> dict[PacedCall, str]:
-    """Calls of a run that take a permit, with the task queue that gives it out. Raises what `load` raises."""
+    """Return a run's calls that need a permit, with the task queue for it. Raises the errors of `load`."""
     if not rates:
         return {}
     named = {paced_model(number): _rate_of(rates, model) for number, model in enumerate(agent.models)}
@@ -90,7 +90,7 @@ _log = get_logger("perdure.worker")
 
 @dataclass
 class Stock:
-    """What a worker has for runs."""
+    """A worker's inventory: its tools, hooks, prices and credentials."""
 
     toolbox: ToolBox
     hooks: Hooks
@@ -102,21 +102,21 @@ class Stock:
     takes_any_tool: bool = True
     """Whether the worker has the dynamic activity, which executes tools whose names only runs know."""
     mock: bool = False
-    """Whether its environment may have answers that stand for models'."""
+    """Whether agents may carry mock answers that replace the model's."""
     on_failure: Literal["fail", "hold"] | None = None
-    """What becomes of runs that do not say it themselves."""
+    """The default for runs that do not set `on_failure`."""
 
     async def for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
-        """Return the same as `_for_run`, with the word of the worker's owner. Raises as that does."""
+        """Return the inventory with the owner's settings. Raises as `_for_run` does."""
         found = await self._for_run(run, may_ask=may_ask)
         webhooks = webhooks_of_worker() if os.environ.get(WEBHOOKS) else []
         return found.model_copy(update={"on_failure": self.on_failure, "webhooks": webhooks})
 
     async def _for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
-        """Return what there is for this run; `may_ask` allows kinds of tools to ask others what they offer.
+        """Return the worker's inventory for a run; with `may_ask`, kinds of tools may query servers for their tools.
 
-        Raises ConfigurationError for declarations that their functions or kinds can't be used with, and for models
-        without a known price where the run has a limit of cost.
+        Raises ConfigurationError for declarations that do not fit their functions or kinds, and for models without a
+        known price in a run with a cost limit.
         """
         if self.mock:
             run.mock_responses = _mock_responses(run)
@@ -131,7 +131,7 @@ class Stock:
         asking = Asking(agent, run.inputs, self.prompt_root, run.agents, self.toolbox.allowed, run.deps)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
         if found.lacking:
-            self.credentials.forget(run, agent)  # It may be what a server has refused: the next question asks anew.
+            self.credentials.forget(run, agent)  # A server may have refused them: the next attempt asks anew.
         if run.options.max_cost_usd is not None and run.mock_responses is None:
             await _require_prices(self.prices, run, agents_in(found.tools))
         named = {tool.name: declared_name(tool) for tool in found.offered if isinstance(tool, FunctionTool)}
@@ -142,7 +142,7 @@ class Stock:
         return found.model_copy(update={"tools": tools, "paced": paced, "mock_responses": run.mock_responses})
 
     def _execution(self, spec: ToolSpec, function: str) -> dict[str, Any]:
-        """Return by which activity the tool is executed, and on which queue; `function` is its name on workers."""
+        """Return the tool's activity and queue; `function` is its name on workers."""
         queue = tool_queue(activity.info().task_queue, function) if spec.max_parallel else None
         name = function if queue else spec.name
         named = f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
@@ -157,7 +157,7 @@ def _mock_responses(run: KnownRun) -> list[str] | None:
 
 
 async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -> None:
-    """Each model of the run, and of the agents that it can call, must have a price: else the limit can't be held."""
+    """Require a price for each model of the run and of the agents it can call: a cost limit needs them."""
     unknown: dict[str, str] = {}
     agents = [run.recorded_agent, *run.agents.values(), *found.values()]
     for agent in [each.with_fallback(number) for each in agents for number in range(len(each.models))]:
@@ -175,7 +175,7 @@ async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Age
 
 
 async def _without_price(prices: Prices, agent: Agent) -> str | None:
-    """None where there is a price, or no model; else "", or what went wrong in the owner's function."""
+    """Return None for a model with a price, or no model; otherwise "", or the error of the owner's function."""
     try:
         async with asyncio.timeout(PRICE_SECONDS):
             return None if agent.model is None or await prices.knows(agent) else ""
@@ -210,7 +210,7 @@ async def _take_stock(
 
 
 def _undecidable(tools: Sequence[ToolSpec]) -> list[str]:
-    """Return of which tools nobody can decide about calls, because this worker has no key of gateways."""
+    """Return the tools with calls that nobody could decide about, because this worker has no key of gateways."""
     names = ", ".join(tool.name for tool in tools if tool.deciders and tool.deciders.needs_vouch)
     return [UNDECIDABLE.format(f"of {names}")] if names and not vouch_keys().keys else []
 
@@ -222,7 +222,7 @@ def _log_notes(notes: list[str]) -> list[str]:
 
 
 def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool]:
-    """Return the tools that the run does without, in the order of their declarations; logged, too."""
+    """Return the tools that the run does without, in the order of their declarations, and log them."""
     tools = [tool for tool in agent.tools or () if tool.name in found]
     for tool in tools:
         _log.warning("The model is not offered the tool %r: %s", tool.name, redacted_excerpt(found[tool.name]))
@@ -233,7 +233,7 @@ def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool
 
 
 def _lacking_offers(problems: Sequence[OfferProblem]) -> Lacking:
-    """Return what tools offer, where that could not be found out: another worker may be able to."""
+    """Return the tools that could not be listed: another worker may be able to."""
     return Lacking(
         what=[_untried_tool(problem) for problem in problems],
         kind=CONFIGURATION_ERROR,
@@ -248,12 +248,12 @@ def _untried_tool(problem: OfferProblem) -> str:
 
 
 def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:
-    """Return what `ToolBox.resolve` has not found."""
+    """Return the tool that `ToolBox.resolve` did not find."""
     return _lacking_tools({name: ""}, toolbox.names, str(error))
 
 
 def changed_tool(name: str, change: str) -> Lacking:
-    """Return a tool whose function takes other arguments than those of the run's calls (`ToolBox.signature_change`)."""
+    """Return a tool whose function takes other arguments than the run has recorded (`ToolBox.signature_change`)."""
     return Lacking(
         what=[f"tool {name} with the arguments that it took when the run began"],
         kind=ToolNotRegisteredError.kind,
@@ -263,7 +263,7 @@ def changed_tool(name: str, change: str) -> Lacking:
 
 
 def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) -> Lacking | None:
-    """Return the guardrail that this worker does not have, although the run's first worker had it."""
+    """Return the guardrail that this worker lacks although the run's first worker had it."""
     asked = _asking_for("guardrails", options)
     if lacking := lacking_hooks(hooks, asked):
         return lacking
@@ -274,7 +274,7 @@ def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) 
 
 
 def lacking_compactor(hooks: Hooks, options: RunOptions) -> Lacking | None:
-    """Return the compactor that this worker does not have, although the run's first worker had it."""
+    """Return the compactor that this worker lacks although the run's first worker had it."""
     return lacking_hooks(hooks, _asking_for("compactor", options))
 
 
@@ -285,7 +285,7 @@ def _asking_for(hook: str, options: RunOptions) -> RunOptions:
 
 
 def lacking_mocks() -> Lacking:
-    """Return what a worker lacks that honours no mock answers, although the run has some."""
+    """Return the lack of a worker that ignores mock answers, for a run that has some."""
     text = (
         "the run has mock answers in place of its model's, and this worker was not started to honour them: "
         "perdure worker --mock, or create_worker(mock=True)"
@@ -294,7 +294,7 @@ def lacking_mocks() -> Lacking:
 
 
 def lacking_hooks(hooks: Hooks, options: RunOptions) -> Lacking | None:
-    """The guardrails and the compactor of the options, as far as this worker does not have them."""
+    """Return the guardrails and the compactor of the options that this worker lacks."""
     missing = hooks.missing_names(options)
     return _lacking_configuration(list(missing), "; ".join(missing.values())) if missing else None
 
@@ -304,7 +304,7 @@ def _lacking_configuration(what: list[str], text: str) -> Lacking:
 
 
 def _lacking_tools(missing: Mapping[str, str], registered: Sequence[str], text: str = "") -> Lacking:
-    """`missing` has the kinds of the tools by name, "" where no declaration says one."""
+    """Return the missing tools; `missing` maps names to kinds, "" for an undeclared tool."""
     known = ", ".join(registered) or "none"
     tools = [f"{name} (kind: {kind})" if kind else name for name, kind in missing.items()]
     text = text or f"No handler registered for tool: {', '.join(tools)}"

@@ -1,4 +1,4 @@
-"""What an agent asks of a worker beyond the limits that its owner has set."""
+"""Finds an agent's requests that exceed the limits set by the worker's owner."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from ..worker_limits import OPEN, Refused, WorkerLimits, is_listed, options_for,
 _NO_ADDRESSES = frozenset(
     {"description", "parameters", "bindings", "headers", "extra_headers", "args", "env", "recorded", "perdure"}
 )
-"""Where a text that begins as a URL does is none that is called."""
+"""Fields where a text that begins like a URL is never called."""
 _MODELS_OPTIONS = ("model", "options")
 _MODELS_ENDPOINT, _MODELS_KEY = ("model", "connection", "endpoint"), ("model", "connection", "apiKey")
 
 
 class Refusal(NamedTuple):
-    """One thing that a worker does not do for an agent."""
+    """One request of an agent that a worker refuses."""
 
     place: Place
     refused: Refused
 
 
 def require_allowed(agent: Agent, limits: WorkerLimits) -> None:
-    """Raises ConfigurationError where the agent, its references unresolved, asks for more than a worker allows."""
+    """Raises ConfigurationError for an agent, its references unresolved, that asks for more than the worker allows."""
     if limits == OPEN:
         return
     document = document_of(agent)
@@ -49,9 +49,9 @@ def require_allowed(agent: Agent, limits: WorkerLimits) -> None:
 
 
 def refusals(document: JsonView, limits: WorkerLimits) -> list[Refusal]:
-    """All that a worker with these limits refuses of an agent, given as a document with its references unresolved.
+    """Return all that a worker with these limits refuses of an agent, a document with its references unresolved.
 
-    That has what it would refuse to do with a variable that it does not give away, too.
+    Includes the refusals that would follow if the worker allowed a variable that it now withholds.
     """
     found = [*_refusals(document, limits)]
     wider = wider_limits(limits, [refused for _, refused in found if refused.limit == "env"])
@@ -59,7 +59,7 @@ def refusals(document: JsonView, limits: WorkerLimits) -> list[Refusal]:
 
 
 def remedy(document: JsonView, limits: WorkerLimits) -> str:
-    """Command that starts a worker which refuses nothing of the agent; it ends a text with all `refusals`."""
+    """Return the command that starts a worker without these refusals, as the end of a text with all `refusals`."""
     wider = limits
     while (more := wider_limits(wider, [refused for _, refused in _refusals(document, wider)])) != wider:
         wider = more
@@ -101,9 +101,9 @@ def _of_tool(tool: JsonView, place: Place, limits: WorkerLimits) -> Iterator[Ref
 
 
 def _of_part(part: JsonView, base: Place, limits: WorkerLimits) -> Iterator[Refusal]:
-    """Yield what is refused of the model or of one tool: what is secret in it goes to the hosts in it.
+    """Yield the refusals for the model or for one tool: its secrets go to the hosts that it names.
 
-    Only what is secret in the options of a model goes to the hosts that they name, which the provider calls.
+    Of a model's options, only the secrets in the options go to the hosts in the options, which the provider calls.
     """
     secrets, urls = list[Place](), list[tuple[Place, str]]()
     for place, text in strings(part, base):
@@ -118,12 +118,12 @@ def _of_part(part: JsonView, base: Place, limits: WorkerLimits) -> Iterator[Refu
         elif not limits.allows("env", env_name(text)):
             yield Refusal(place, _refused_variable(env_name(text), _models_host(place, part)))
         elif env_name(text) not in os.environ or last_name(place) != "endpoint":
-            # An address in a variable is the owner's choice; a default in the file is not.
+            # The owner has chosen an address in a variable; a default in the file comes from the author.
             urls.append((place, env_value(text) or ""))
             secrets += [place] if last_name(place) != "endpoint" else []
     connection = part.get("connection")
     if isinstance(connection, Mapping) and connection.get("kind") == "oauth":
-        secrets.append((*base, "connection"))  # The tokens that the worker has, if it is no secret of the file's.
+        secrets.append((*base, "connection"))  # The worker's tokens, if the file has no secret.
     for place, url in urls:
         in_options = place[:2] == _MODELS_OPTIONS
         with_secret = any(not in_options or secret[:2] == _MODELS_OPTIONS for secret in secrets)
@@ -142,12 +142,12 @@ def _refused_address(place: Place, text: str, limits: WorkerLimits, *, with_secr
         return None
     if place[0] == "model" and any(key.fits(text) for key in PROVIDER_KEYS):
         return None
-    # The tool's key is sent to its specification only where that is on the server of the endpoint.
+    # The tool's key goes to its specification only if both are on the same server.
     return refused_url(limits, text, with_secret=with_secret and place[2:] != ("specification",))
 
 
 def _is_of_provider(place: Place, reference: str, model: JsonView, limits: WorkerLimits) -> bool:
-    """Return whether it is a provider's key for that provider, or the address that the owner has set for one."""
+    """Return whether the reference is a provider's key for that provider, or an address set by the owner."""
     name = env_name(reference)
     if place == _MODELS_ENDPOINT:
         return bool(os.environ.get(name)) and any(name in key.endpoint_variables for key in PROVIDER_KEYS)
@@ -169,7 +169,7 @@ def _models_endpoint(model: JsonView) -> str | None:
 
 
 def _models_host(place: Place, model: JsonView) -> str:
-    """Return the host that gets the key of a model; "" for another place, and where it is not known."""
+    """Return the host that gets a model's key; "" for another place, and if it is unknown."""
     server = server_in(_models_endpoint(model)) if place == _MODELS_KEY else None
     return server.address if server else ""
 

@@ -1,4 +1,4 @@
-"""One attempt of one model call: from messages to the wire format, through the SDK, and back; its credentials."""
+"""One attempt of one model call: messages → wire format → SDK → reply; and its credentials."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from .run_cache import KnownRun
 _log = get_logger("perdure.runs")
 
 PRICE_SECONDS = 10.0
-"""For the worker's own function of prices."""
+"""Time for the worker's own price function."""
 MAX_DEPTH = 100
-"""Levels of nesting; payload converters refuse 200, and a reply is recorded inside other values."""
+"""Levels of nesting. Payload converters refuse 200, and a reply is recorded inside other values."""
 
 
 async def ask_model(
@@ -56,13 +56,13 @@ async def ask_model(
     series: CallSeries = ALONE,
     attempt: ModelAttempt | None = None,
 ) -> ModelReply:
-    """Return the model's reply, or that of a `stand_in`; `heart` tells what it streams.
+    """Return the reply of the model, or of a `stand_in`; `heart` streams it.
 
-    With an `attempt`, the provider may make its response in the background, and goes on with that of another attempt.
+    With an `attempt`, the provider may create its response in the background and continue that of an earlier attempt.
 
-    A client that the user has registered is used on `loop`, as it is by tools; perdure's own on the running one.
+    A client that the user has registered runs on `loop`, as tools do; perdure's own clients run on the running loop.
 
-    Raises `ModelError`, whose text contains no secret, and `InvokerError` for a provider or an API that does not exist.
+    Raises `ModelError`, whose text contains no secret, and `InvokerError` for an unknown provider or API.
     """
     try:
         calls_on = loop if _is_registered(agent) else None
@@ -103,27 +103,27 @@ async def _ask(
     how = ModelCallOptions(options.llm_timeout, options.stream, told, options.max_answer_bytes, series)
     call = _call if loop is None else partial(_call_on, loop)
     response = await call(provider, agent, request, how, attempt)
-    # In a thread: to check a long answer takes seconds, and heartbeats must go on.
+    # In a thread: checking a long answer takes seconds, and heartbeats must continue.
     reply = (
         await asyncio.to_thread(provider.reply, agent, response) if agent.outputs else provider.reply(agent, response)
     )
     reply.message = with_unique_ids(reply.message, messages)
     reply.usage = reply.usage.plausible()
     reply.thinking = "".join(thoughts)
-    # What the provider says about its answer, as opposed to what the model says.
+    # Text by the provider itself, unlike the model's text.
     for name in ("finish_reason", "model", "response_id"):
         setattr(reply, name, (told := getattr(reply, name)) and redact(told, agent))
     reply.warnings = [redact(warning, agent) for warning in reply.warnings]
     if options.raw:
         reply.raw = response
-    # A server that somebody else owns may send back the key that it got.
+    # A server of a third party may send back the key it got.
     return _recordable(redactor(agent).value(reply), provider)
 
 
 async def _call(
     provider: Provider, agent: Agent, request: JsonView, how: ModelCallOptions, attempt: ModelAttempt | None
 ) -> JsonObject:
-    """Return the provider's response, for whose server it waits together with others while that refuses all calls."""
+    """Return the provider's response. While its server refuses all calls, this call waits together with the others."""
     if attempt is None:
         return await provider.call(agent, request, how)
     breaker = _breaker_of(provider, agent)
@@ -151,7 +151,7 @@ async def _call_on(
     how: ModelCallOptions,
     attempt: ModelAttempt | None,
 ) -> JsonObject:
-    """Make the call on that loop; its pieces are told on this one."""
+    """Make the call on that loop; stream its pieces on this one."""
     here = asyncio.get_running_loop()
 
     def on_delta(delta: Delta) -> None:
@@ -163,7 +163,7 @@ async def _call_on(
 
 
 def _breaker_of(provider: Provider, agent: Agent) -> Breaker:
-    """Return the breaker of a model's connection: calls with another key, or of another model, may well be taken."""
+    """Return the breaker of a model's connection; the server may still accept calls with another key or model."""
     model = agent.model
     connection = model.connection if model else None
     endpoint, key = (getattr(connection, name, None) or "" for name in ("endpoint", "api_key"))
@@ -174,7 +174,7 @@ def _breaker_of(provider: Provider, agent: Agent) -> Breaker:
 
 
 _REFUSALS = frozenset({"rate_limit", "overloaded", "server", "connection"})
-"""Kinds of errors that tell of the server, not of the call."""
+"""Kinds of errors that concern the server, not the call."""
 
 
 def _refusal_in(error: Exception) -> ServerRefusal | None:
@@ -189,19 +189,19 @@ def _is_registered(agent: Agent) -> bool:
 
 
 def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:
-    """Reply, with valid text. Raises ModelError when it is too large, or nested too deeply, to be recorded."""
+    """Return the reply with valid text. Raises ModelError if it is too large or too deeply nested to be recorded."""
     try:
         size = size_of(reply)
     except PydanticSerializationError:
         reply, size = _valid_reply(reply, provider)
     if size > MAX_RESULT_BYTES and reply.thinking:
-        # Only watchers miss it: what the provider wants back is in the message.
+        # Only readers miss it: the thinking that the provider needs again is in the message.
         reply.thinking = ""
         size = size_of(reply)
     if size > MAX_RESULT_BYTES:
         text = f"the model's reply is too large to be recorded: {size} bytes, at most {MAX_RESULT_BYTES} are possible"
         raise ModelError(text, kind="invalid_response", provider=provider.key)
-    # Only what the provider wrote as JSON can be nested.
+    # Only values that the provider wrote as JSON can be nested.
     nested = [value for value in (reply.message.metadata, reply.output, reply.raw) if value]
     if nested and deeper_than(nested, MAX_DEPTH):
         text = f"the model's reply is nested deeper than {MAX_DEPTH} levels"
@@ -219,9 +219,9 @@ def _valid_reply(reply: ModelReply, provider: Provider) -> tuple[ModelReply, int
 
 
 async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
-    """Return the reply with what it has cost, if that is known.
+    """Return the reply with its cost, if known.
 
-    Never raises: the call is paid for, so what goes wrong in the owner's function becomes a warning of the reply.
+    Never raises: the call is already paid for, so an error of the owner's function becomes a warning in the reply.
     """
     try:
         async with asyncio.timeout(PRICE_SECONDS) if prices.may_take_long else nullcontext():
@@ -233,14 +233,14 @@ async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelR
 
 
 async def price_failure(error: ModelError, agent: Agent, prices: Prices) -> None:
-    """Set what a failed call has cost, where it is known what it has used. Never raises."""
+    """Set the cost of a failed call if its usage is known. Never raises."""
     if error.usage is not None:
         used = ModelReply(message=Message.assistant(), usage=error.usage)
         error.cost_usd = (await price_reply(used, agent, prices)).cost_usd
 
 
 async def end_response(credentials: Credentials, run: KnownRun, left: CallSoFar) -> None:
-    """End what a provider makes in the background and nobody goes on with. Never raises: it ends by itself, later."""
+    """End an abandoned background response at the provider. Never raises: the response ends by itself later."""
     try:
         agent = (await credentials.for_model(run)).with_fallback(left.fallback)
         await provider_for(agent).end_response(agent, left.response)
@@ -252,10 +252,9 @@ async def end_response(credentials: Credentials, run: KnownRun, left: CallSoFar)
 async def ask_with_credentials(
     credentials: Credentials, run: KnownRun, offer: Offer | None, ask: Callable[[Agent], Awaitable[ModelReply]]
 ) -> ModelReply:
-    """Return what `ask` gives for the run's agent with its secrets, asked once more where the provider refuses an old
-    one.
+    """Return the reply of `ask` with the run's agent and its secrets; ask again with new secrets after a refusal.
 
-    Raises the ApplicationError that leaves the call to other workers, ModelError, and what `ask` raises.
+    Raises the ApplicationError that leaves the call to other workers, ModelError, and the errors of `ask`.
     """
     agent = await _for_model(credentials, run, offer)
     try:
@@ -267,7 +266,7 @@ async def ask_with_credentials(
 
 
 async def agent_for_tool(credentials: Credentials, run: KnownRun, name: str, offer: Offer | None) -> Agent:
-    """The run's agent, as this function of a tool of its can be called.
+    """Return the run's agent with the secrets of the tool that has this function.
 
     Raises the ApplicationError that leaves the call to other workers, and CredentialError.
     """

@@ -1,4 +1,4 @@
-"""One attempt of a model call: what those before it have left to it, and what it leaves to the next one."""
+"""One attempt of a model call: the state that it takes from earlier attempts and leaves to later ones."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .heartbeat import Heart
 _log = get_logger("perdure.runs")
 
 CHARS_PER_TOKEN = 4
-"""Roughly, in what a lost attempt had said: the provider never told how many tokens these were."""
+"""A rough estimate for the text of a lost attempt, whose token count the provider never reported."""
 
 
 class ModelAttempt(BackgroundRecord):
-    """Keeps the state of one attempt in the details of its heartbeats, where the next attempt finds it.
+    """The state of one attempt, kept in heartbeat details, where the next attempt finds it.
 
-    From its beginning on, each beat has what earlier attempts have left, so that no beat can erase that.
+    From the start, each heartbeat contains the state of earlier attempts, so that none can erase it.
     """
 
     def __init__(self, heart: Heart, input: ModelInput) -> None:
@@ -42,24 +42,24 @@ class ModelAttempt(BackgroundRecord):
         self._input = input
         self._told = _last_text(activity.info().heartbeat_details)
         self.so_far = _before(self._told, input.before)
-        """What the attempts of the call have left."""
+        """The state left by the call's earlier attempts."""
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self.run = activity.info().workflow_id or ""
         self.thoughts: list[str] = []
-        """The pieces of what the model has thought aloud so far."""
+        """The pieces of the model's thinking so far."""
         if self.so_far != CallSoFar():
             heart.go_on(self._told or StreamedText(iteration=input.iteration, attempt=activity.info().attempt))
             self._keep(self.so_far)
 
     @property
     def unwanted(self) -> bool:
-        """Whether the response that is made in the background is another model's than the one that is asked now."""
+        """Whether the background response belongs to another model than the one now called."""
         return bool(self.response) and self.so_far.fallback != self._input.fallback
 
     @contextmanager
     def leaving(self) -> Iterator[None]:
-        """Leave what is known to whoever makes the call again, also where that is another activity."""
+        """Leave the state to the next attempt, also if that is another activity."""
         try:
             yield
         except ModelError as error:
@@ -75,7 +75,7 @@ class ModelAttempt(BackgroundRecord):
         return self.so_far if self.response or self.so_far.lost else None
 
     def begin(self, seen: LookBack, *, speaks: bool) -> None:
-        """Begin to ask the model, now that it is known what became of the attempt before; `speaks` if watchers hear."""
+        """Begin the model call once the fate of the previous attempt is known; `speaks` if the output is streamed."""
         attempt = activity.info().attempt
         so_far, told = self.so_far, self._told
         if so_far.response and not self.unwanted:
@@ -89,7 +89,7 @@ class ModelAttempt(BackgroundRecord):
         self._begin_anew(so_far, speaks=speaks)
 
     def _go_on(self, so_far: CallSoFar, told: StreamedText | None) -> None:
-        """Read on where the attempt before has read to, or from the first event where its text did not arrive."""
+        """Continue where the previous attempt stopped reading, or from the first event if its text did not arrive."""
         told = told or StreamedText(iteration=self._input.iteration, attempt=activity.info().attempt)
         text, thinking = told.text[: so_far.text], told.thinking[: so_far.thinking]
         if len(text) < so_far.text or len(thinking) < so_far.thinking:
@@ -132,7 +132,7 @@ class ModelAttempt(BackgroundRecord):
         try:
             await self._heart.record()
         except AsyncActivityCancelledError:
-            return  # The worker hears of that, too, and ends the attempt.
+            return  # The worker learns of that, too, and ends the attempt.
         except RPCError as error:
             _log.warning("The id of a background response can't be recorded yet, only with a later beat: %r", error)
 
@@ -162,7 +162,7 @@ class ModelAttempt(BackgroundRecord):
         self._keep(self.so_far.model_copy(update={"response": "", "after": None, "text": 0, "thinking": 0}))
 
     async def wait_for_server(self, kind: str, why: str, until: float) -> None:
-        """Keep that the call waits, with others, until the provider answers again; readers are told."""
+        """Record and stream that the call waits, with others, until the provider answers again."""
         await self._at_home(self._wait, HeldUp(kind=kind, why=one_line(why, 300), until=until))
 
     async def _wait(self, held_up: HeldUp) -> None:
@@ -175,7 +175,7 @@ class ModelAttempt(BackgroundRecord):
             _log.debug("that a call waits is told with a later beat: %s", error)
 
     def go_on_after_wait(self) -> None:
-        """Keep that it waits no more."""
+        """Record that the call no longer waits."""
         if self._heart.streamed is not None:
             self._heart.streamed.held_up = None
 
@@ -183,15 +183,15 @@ class ModelAttempt(BackgroundRecord):
         return bool(await self._at_home(_is_handed_on))
 
     async def _at_home(self, function: Any, *arguments: Any) -> Any:
-        """Return what the function returns, called in this activity's event loop and context."""
+        """Return the function's value, called on this activity's event loop and in its context."""
         if asyncio.get_running_loop() is self._loop:
             return await self._loop.create_task(function(*arguments), context=self._context)
         called = self._context.run(asyncio.run_coroutine_threadsafe, function(*arguments), self._loop)
         return await asyncio.wrap_future(called)
 
     def count_lost(self, reply: ModelReply, messages: Sequence[Message]) -> None:
-        """Add to the reply's usage what lost attempts have used: of each, the input, which was the same, and what is
-        known of its text.
+        """Add the usage of lost attempts to the reply's: for each, the same input tokens and an estimate of its
+        text.
         """
         if not self.so_far.lost:
             return
@@ -210,7 +210,7 @@ async def _is_handed_on() -> bool:
 
 
 async def response_under_way() -> CallSoFar | None:
-    """Return what the model call of this run that is under way has told last; None for nothing. Raises RPCError."""
+    """Return the last state of this run's current model call; None without one. Raises RPCError."""
     info, client = activity.info(), activity.client()
     assert info.workflow_id is not None
     handle = client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
@@ -222,7 +222,7 @@ async def response_under_way() -> CallSoFar | None:
 
 
 def _last_text(details: Sequence[Any]) -> StreamedText | None:
-    """Return what an attempt has told last, by the details of its heartbeat."""
+    """Return the last text in an attempt's heartbeat details."""
     try:
         return StreamedText.model_validate(details[0]) if details else None
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Sends notices to webhooks, signed as Standard Webhooks has it, to addresses that the worker may call."""
+"""Sends notices to webhooks, signed as in Standard Webhooks, to addresses that the worker may call."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from .call_secrets import unseal
 from .heartbeat import heartbeats
 
 VARIABLE = "PERDURE_WEBHOOKS"
-"""The URLs that a worker's owner has told of each of its runs, with commas between them."""
+"""URLs that the worker's owner notifies of each run, separated by commas."""
 GATEWAY_VARIABLE = "PERDURE_GATEWAY_URL"
-"""Where people and programs reach the gateway, for links in notices."""
+"""The gateway's public address, for links in notices."""
 SECONDS = 15.0
-"""For one request."""
+"""Time for one request."""
 NOT_TAKEN = "NoticeNotTaken"
-"""Error type: this attempt was for nothing; the next one may not be."""
+"""Error type: this attempt failed; the next one may succeed."""
 GONE = 410
-"""The status of a receiver that wants to hear nothing any more."""
+"""The status with which a receiver declines further notices."""
 SECRET_PREFIX = "whsec_"
 _log = get_logger("perdure.runs")
 
 
 def webhooks_of_worker() -> list[Webhook]:
-    """Return those of the worker's owner. Raises `ConfigurationError` for what is no URL."""
+    """Return the webhooks of the worker's owner. Raises `ConfigurationError` for a value that is not a URL."""
     if not (given := os.environ.get(VARIABLE)):
         return []
     try:
@@ -57,7 +57,7 @@ def webhooks_of_worker() -> list[Webhook]:
 
 @activity.defn(name=NOTIFY)
 async def notify(input: NoticeInput) -> None:
-    """Start the workflow that sends the notice; it is started once. Raises `RPCError`."""
+    """Start the workflow that sends the notice, once. Raises `RPCError`."""
     try:
         await activity.client().start_workflow(
             NOTICE_WORKFLOW,
@@ -72,10 +72,10 @@ async def notify(input: NoticeInput) -> None:
 
 
 class Notifier:
-    """Sends notices as the limits of a worker allow."""
+    """Sends notices within the limits of a worker."""
 
     def __init__(self, limits: WorkerLimits) -> None:
-        """Raises `ConfigurationError` for a webhook of the owner's that is none."""
+        """Raises `ConfigurationError` for an invalid webhook of the owner's."""
         webhooks_of_worker()
         self._limits = limits
 
@@ -86,7 +86,7 @@ class Notifier:
 
     @activity.defn(name=SEND_NOTICE)
     async def send(self, input: NoticeInput) -> None:
-        """Send the notice to its webhook. Raises the ApplicationError of an attempt that was for nothing."""
+        """Send the notice to its webhook. Raises ApplicationError for a failed attempt."""
         async with heartbeats():
             await self._send(input)
 
@@ -109,7 +109,7 @@ class Notifier:
             raise _not_taken(f"{server} has answered with the status {status}, expected 2xx")
 
     async def _address(self, url: str, server: Origin) -> str | None:
-        """Return the address to connect to; None for one that the owner has named, whatever that leads to.
+        """Return the address to connect to; None for a URL that the owner has named, wherever it leads.
 
         Raises as `send` does, for an address that this worker may not call.
         """
@@ -123,7 +123,7 @@ class Notifier:
 
 
 async def _public_address(server: Origin) -> str:
-    """Return an address of the server, all of which must be public: a name can lead anywhere. Raises as `send` does."""
+    """Return an address of the server. All of them must be public: a name can lead anywhere. Raises as `send` does."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
             server.host.strip("[]"), server.port, type=socket.SOCK_STREAM
@@ -140,13 +140,13 @@ async def _public_address(server: Origin) -> str:
 
 
 async def _post(url: str, server: Origin, body: str, headers: dict[str, str], address: str | None) -> int:
-    """Return the status of the answer, whose body nobody reads; redirects are not followed. Raises as `send` does."""
+    """Return the status of the answer; ignore its body, and do not follow redirects. Raises as `send` does."""
     import httpx2
 
     extensions: JsonObject = {}
     trusts_environment = address is None
     checks = tls_context() if trusts_environment else tls_context(trust_env=False)
-    if address is not None:  # What was looked at is what is called, whatever the name leads to by now.
+    if address is not None:  # Connect to the checked address: the name may lead elsewhere by now.
         headers = {**headers, "host": server.address}
         extensions = {"sni_hostname": server.host.strip("[]")}
     try:
@@ -170,7 +170,7 @@ def notice_body(input: NoticeInput) -> str:
 
 
 def push_body(input: NoticeInput) -> str:
-    """Return what an A2A client is sent: the status of its task, as streams have it."""
+    """Return the body for an A2A client: its task's status, as in streams."""
     data = input.data
     status: JsonObject = {"state": PUSHED[input.type], "timestamp": _timestamp(input)}
     task = {"taskId": data["run"], "contextId": data.get("session") or data["run"]}
@@ -200,9 +200,9 @@ def _links(data: JsonObject) -> JsonObject:
 
 
 def signed_headers(id: str, body: str, variable: str) -> dict[str, str]:
-    """Return the headers of Standard Webhooks, signed now. Raises as `Notifier.send` does where there is no secret.
+    """Return the headers of Standard Webhooks, signed now. Raises as `Notifier.send` does without a secret.
 
-    Several secrets with spaces between them sign side by side, so that they can be changed one after the other.
+    Several secrets, separated by spaces, sign in parallel, so that each can be replaced on its own.
     """
     try:
         from standardwebhooks import Webhook as Signer

@@ -1,4 +1,6 @@
-"""Finds who polls a task queue, and which quota is used up; imports no models, for callers that only list runs."""
+"""Finds the pollers of a task queue and the exhausted quota in an error; imports no models, for callers that only list
+runs.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 POLL_SECONDS = 70.0
-"""A worker polls at least once a minute; the server lists one that has left for longer than that."""
+"""A worker polls at least once a minute; the server lists departed ones for longer."""
 WORKFLOWS = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
 
 class Version(NamedTuple):
-    """A version of a deployment of workers."""
+    """A version of a worker deployment."""
 
     deployment: str
     build_id: str
@@ -30,7 +32,7 @@ class Version(NamedTuple):
 
 
 def pinned_version(run: WorkflowExecutionDescription) -> Version | None:
-    """Return the version whose workers alone execute the run; None for a run that any worker executes."""
+    """Return the only version whose workers may execute the run; None if any worker may."""
     info = run.raw_description.workflow_execution_info.versioning_info
     override = info.versioning_override
     if override.HasField("pinned"):
@@ -43,7 +45,7 @@ def pinned_version(run: WorkflowExecutionDescription) -> Version | None:
 
 
 def version_of(poller: PollerInfo) -> Version | None:
-    """Return the version that a poller works for; None for one without."""
+    """Return a poller's version; None without one."""
     options = poller.deployment_options
     is_versioned = options.worker_versioning_mode == WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
     return Version(options.deployment_name, options.build_id) if is_versioned else None
@@ -58,9 +60,9 @@ async def somebody_polls(
     now: float | None = None,
     version: Version | None = None,
 ) -> bool:
-    """Return whether a worker has polled the queue for tasks of that kind in the last seconds. Raises `RPCError`.
+    """Return whether a worker has polled the queue for such tasks `within` the last seconds. Raises `RPCError`.
 
-    `now` is the server's time; None takes this machine's for it. With `version`, only its workers count.
+    `now` is the server's time; None uses this machine's clock. With `version`, only that version's workers count.
     """
     found = await pollers(client, task_queue, kind)
     polled = [each.last_access_time.ToMilliseconds() for each in found if version in (None, version_of(each))]
@@ -69,7 +71,7 @@ async def somebody_polls(
 
 
 async def pollers(client: Client, task_queue: str, kind: TaskQueueType.ValueType = WORKFLOWS) -> Sequence[PollerInfo]:
-    """Return who has polled the queue of late. Raises `RPCError`."""
+    """Return the queue's recent pollers. Raises `RPCError`."""
     queue = TaskQueue(name=task_queue)
     request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=queue, task_queue_type=kind)
     return (await client.workflow_service.describe_task_queue(request, retry=True)).pollers
@@ -83,9 +85,9 @@ _NO_QUOTA = (
 
 
 def quota_of(error: RPCError) -> str:
-    """Return which quota of the server's is used up, such as `RPS limit: namespace rate limit exceeded`.
+    """Return the server's exhausted quota, such as `RPS limit: namespace rate limit exceeded`.
 
-    Returns "" for other errors, and where only one workflow is too busy.
+    Returns "" for other errors, and if only one workflow is too busy.
     """
     if error.status is not RPCStatusCode.RESOURCE_EXHAUSTED:
         return ""

@@ -55,9 +55,9 @@ from .tool_activities import ToolActivities, call_context
 
 
 def mocked_model(run: KnownRun, input: ModelInput, *, is_honoured: bool) -> MockedModel:
-    """Return the stand-in for one call. Raises ConfigurationError when the run has fewer answers.
+    """Return the stand-in for one call. Raises ConfigurationError if the run has fewer answers.
 
-    Raises ApplicationError in a worker that was not started to honour them.
+    Raises ApplicationError on a worker that was not started to honour mock answers.
     """
     if not is_honoured:
         raise refusal(lacking_mocks(), input.offer)
@@ -67,14 +67,14 @@ def mocked_model(run: KnownRun, input: ModelInput, *, is_honoured: bool) -> Mock
 async def ask_prompted(
     input: ModelInput, agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, **more: Any
 ) -> ModelReply:
-    """Return the model's reply, with the tool calls that its text asks for; `more` is as for `ask_model`.
+    """Return the model's reply, with the tool calls in its text; `more` is as for `ask_model`.
 
-    Only its answer is streamed, not what it writes while it may act. Raises what `ask_model` raises.
+    Streams the final answer only, not the text of steps that may call tools. Raises the errors of `ask_model`.
     """
     assert input.prompted
     if input.prompted == "act":
         options = options.model_copy(update={"stream": False, "raw": False})
-    # Ids are unique in the conversation, which other runs may have begun; and short, for people type them.
+    # Ids are unique in the conversation, which other runs may have begun; and short, because people type them.
     run = blake2b(current_link().workflow_id.encode(), digest_size=4).hexdigest()
     call = PromptedCall(
         agent, input.prompted, step=input.step, max_steps=options.max_iterations, ids=f"{run}-{input.iteration}"
@@ -88,14 +88,14 @@ async def read_session(key: LinkKey, reference: ConversationRef) -> Conversation
 
 
 FIRST_EVENTS = 50
-"""Workflow tasks that fail again and again are not recorded again: the first success would be among so many."""
+"""Temporal does not record repeated failures of a workflow task: the first success is among the first events."""
 
 
 @activity.defn(name=END_UNSTARTED)
 async def end_unstarted(input: UnstartedInput) -> Unstarted:
-    """Terminate the workflow if none of its workflow tasks has been completed.
+    """Terminate the workflow if it has not completed any workflow task.
 
-    Nothing of it has been executed then, unless a worker begins with it at this very moment. Raises `RPCError`.
+    Nothing of it has run then, unless a worker begins it at this very moment. Raises `RPCError`.
     """
     handle = activity.client().get_workflow_handle(input.workflow_id, run_id=input.run_id)
     why = ""
@@ -114,7 +114,7 @@ async def end_unstarted(input: UnstartedInput) -> Unstarted:
 
 
 async def _text_of(failure: Failure) -> str:
-    """Return what the failure says, decrypted if need be."""
+    """Return the failure's text, decrypted if necessary."""
     try:
         return await text_of(activity.client().data_converter, failure)
     except ConfigurationError as problem:
@@ -122,10 +122,10 @@ async def _text_of(failure: Failure) -> str:
 
 
 class RunActivities:
-    """Everything that runs do in the world, with the tools, hooks and known runs of one worker.
+    """All side effects of runs, with the tools, hooks and cached runs of one worker.
 
-    Each raises an `ApplicationError` of one of the types that `perdure.protocol.activities` names (see
-    `typed_failures`), or an error that Temporal retries.
+    Each raises an `ApplicationError` of one of the types in `perdure.protocol.activities` (see `typed_failures`), or an
+    error that Temporal retries.
     """
 
     def __init__(
@@ -173,10 +173,10 @@ class RunActivities:
 
     @activity.defn(name=activities.INVENTORY)
     async def inventory(self, input: activities.InventoryInput) -> Inventory:
-        """Find out which tools and hooks this worker has for the agent, before the first model call costs anything.
+        """Return this worker's tools and hooks for the agent, before the first model call costs anything.
 
-        Remembers the run, too, if nothing is lacking. A local activity says what is; an ordinary one is offered to
-        other workers.
+        Also caches the run if the inventory is complete. A local activity returns the missing things; an ordinary one
+        is offered to other workers.
         """
         with typed_failures():
             if activity.info().is_local:
@@ -199,9 +199,9 @@ class RunActivities:
 
     @activity.defn(name=activities.CALL_MODEL)
     async def call_model(self, input: activities.ModelInput) -> ModelReply:
-        """One attempt of one model call, on the conversation at exactly the version that the workflow means.
+        """Make one attempt of one model call, on the conversation at exactly the workflow's version.
 
-        Raises RunCancelled in a further attempt, when the run was cancelled meanwhile.
+        Raises RunCancelled in a later attempt if the run has been cancelled.
         """
         with typed_failures():
             async with heartbeats(readers=self._readers) as heart:
@@ -253,7 +253,7 @@ class RunActivities:
 
     @activity.defn(name=activities.END_RESPONSE)
     async def end_response(self, input: activities.EndResponseInput) -> None:
-        """End the response that the provider makes in the background for a model call of this run, if it makes one.
+        """End the background response of this run's model call at the provider, if there is one.
 
         The call itself may be between two attempts, or its worker lost.
         """
@@ -264,9 +264,9 @@ class RunActivities:
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:
-        """Return a guardrail's verdict, or whether a tool's own function wants an approval.
+        """Return the verdict of a guardrail, or of a tool's own approval function.
 
-        Plain ones are asked by a local activity, async ones by an ordinary one.
+        Plain functions run in a local activity, async ones in an ordinary one.
         """
         with typed_failures():
             if activity.info().is_local:
@@ -295,7 +295,7 @@ class RunActivities:
     async def _prepare_tools(
         self, run: KnownRun, input: activities.JudgeInput, messages: list[Message]
     ) -> GuardrailResult:
-        """Return which tools the model is offered now, by the run's function."""
+        """Return the tools that the run's function offers the model now."""
         options = run.options
         if lacking := lacking_hooks(self._hooks, options.model_copy(update={"guardrails": None, "compactor": None})):
             raise refusal(lacking, input.offer)
@@ -316,7 +316,7 @@ class RunActivities:
 
     @activity.defn(name=activities.INSTRUCT)
     async def instruct(self, input: activities.InstructInput) -> str:
-        """Return the instructions that a function gives. What it raises is retried a few times."""
+        """Return the instructions of a function. Its errors are retried a few times."""
         async with heartbeats(), asyncio.timeout(activities.JUDGE_SECONDS):
             run = await self._runs.current()
             if lacking := lacking_hooks(self._hooks, run.options):
@@ -326,8 +326,8 @@ class RunActivities:
 
     @activity.defn(name=activities.COMPACT)
     async def compact(self, input: activities.CompactInput) -> str:
-        """Return a summary of the messages that are about to be dropped. What it raises is retried a few times."""
-        # Offered to other workers, it is tried once: the further attempts are for those that lack the compactor.
+        """Return a summary of the messages about to be dropped. Its errors are retried a few times."""
+        # With an offer, the compactor runs once: further attempts are for workers that lack it.
         once = typed_failures() if input.offer else nullcontext()
         with once:
             async with heartbeats(), asyncio.timeout(activities.COMPACT_SECONDS):
@@ -344,8 +344,8 @@ class RunActivities:
     async def record(self, input: activities.ConversationInput) -> None:
         """Bring a part of the conversation into the history, as this activity's input.
 
-        Called before an activity whose own input would be too large with it, and which holds the run where what is
-        recorded does not fit together.
+        Runs before an activity whose own input would be too large with it. That activity holds the run if the recorded
+        parts do not fit together.
         """
         with typed_failures(), suppress(DigestMismatchError):
             async with heartbeats():
@@ -353,7 +353,7 @@ class RunActivities:
 
     @activity.defn(name=activities.LOAD_PIECE)
     async def load_piece(self, input: activities.PieceInput) -> list[Message]:
-        """Return a piece of the conversation that this link starts from, out of the history of the link before it."""
+        """Return a piece of the conversation that this link continues, from the history of the link before it."""
         with typed_failures():
             async with heartbeats():
                 link = LinkKey(input.workflow_id or current_link().workflow_id, input.run_id)
@@ -365,12 +365,12 @@ class RunActivities:
 
     @activity.defn(name=activities.MEASURE)
     async def measure(self, input: dict[str, Any]) -> int:
-        """Return how many bytes a value takes in a history, after compression, and without what is stored elsewhere."""
+        """Return a value's size in a history in bytes, compressed and without externally stored payloads."""
         return await bytes_as_sent(activity.client(), input)
 
 
 def _series(run: KnownRun, input: ModelInput) -> CallSeries:
-    """Return the calls that this one belongs to: those of the run, or of its session."""
+    """Return the series of calls that this one belongs to: the run's, or its session's."""
     tools = any(tool.kind != PROVIDER_KIND for tool in run.recorded_agent.tools or ())
     acts_again = tools and (run.options.max_iterations > 1 or bool(input.prompted))
     id = run.session or current_link().workflow_id
@@ -378,7 +378,7 @@ def _series(run: KnownRun, input: ModelInput) -> CallSeries:
 
 
 def _beginning(begun: activities.Beginning | RunInput) -> Conversation:
-    """Return the conversation that a run begins with, as far as its input holds it."""
+    """Return the conversation at the run's beginning, if its input contains it."""
     if isinstance(begun, RunInput):
         return begun.conversation()
     if begun.reference is None:
@@ -394,5 +394,5 @@ def _context(run: KnownRun, request: ToolRequest | None) -> ToolContext:
 
 
 def _copies(messages: Sequence[Message]) -> list[Message]:
-    """Copies for the user's callbacks, which may change them without changing what the model is sent."""
+    """Copy the messages for user callbacks, which may change them without changing the model's input."""
     return [message.model_copy(deep=True) for message in messages]

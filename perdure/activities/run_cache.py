@@ -1,4 +1,4 @@
-"""Runs that this worker has worked on last, within a bound of memory; others are read from their histories."""
+"""Cache of the worker's most recent runs, bounded in memory; others are read from their histories."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..worker_limits import OPEN, WorkerLimits
 from .limited import require_allowed
 
 HEADS_SHARE = 8
-"""One eighth of the memory is for what runs are (agent, inputs, options), the rest for their conversations."""
+"""An eighth of the memory holds the runs themselves (agent, inputs, options), the rest their conversations."""
 
 
 class Run(Protocol):
@@ -45,7 +45,7 @@ class Run(Protocol):
 
 
 def bytes_of_run(run: Run) -> int:
-    """About how many bytes the run takes, resolved agent included; never raises."""
+    """Return roughly how many bytes the run takes, with its resolved agent; never raises."""
     nodes = [run.recorded_agent, *run.agents.values(), *run.offered]
     declared = sum(len(node.model_dump_json(exclude_none=True)) for node in nodes)
     return 8 * declared + 4 * sum(map(len, run.mock_responses or ())) + 4 * len(repr((run.inputs, run.deps)))
@@ -85,34 +85,34 @@ class KnownRun:
     def __init__(
         self, run_id: str, begun: RunInput | Beginning, *, first_run_id: str = "", limits: WorkerLimits = OPEN
     ) -> None:
-        """`first_run_id` is that of the run's first link; "" for a run of which this is the first one."""
+        """`first_run_id` is that of the run's first link; "" for the first link itself."""
         self._limits = limits
         lineage = begun.lineage
         self.run_id = run_id
         self.first_run_id = first_run_id or run_id
-        """Of the run's first link."""
+        """The run id of the first link."""
         self.caller = lineage.trace if lineage else ""
-        """Where the run belongs in its caller's trace (`Lineage.trace`); "" for one that no run has called."""
+        """The run's place in its caller's trace (`Lineage.trace`); "" if no run has called it."""
         self.is_called = lineage is not None
         """Whether another run has called it."""
         self.session = begun.session.session if begun.session else ""
-        """The id of the session that it is a turn of; "" for no turn."""
+        """The id of the session of which the run is a turn; "" otherwise."""
         self.recorded_agent = begun.agent
         self.inputs = begun.inputs
         self.deps = begun.deps
         """The deps of the run's functions, as JSON."""
         self.options: RunOptions = begun.options
         self.stream_seconds = cadence_of(begun.options).stream_seconds
-        """How often readers are told what the model and tools say."""
+        """Seconds between updates for readers of streamed output."""
         self.agents = dict(begun.agents)
         """The agents of other files that the run has recorded, by path."""
         self.mock_responses: list[str] | None = None
-        """The answers that stand for the model's (`Inventory.mock_responses`)."""
+        """The mock answers that replace the model's (`Inventory.mock_responses`)."""
         self.offered: Sequence[Tool] = ()
         self.signatures: Mapping[str, RecordedSignature] = {}
-        """What the tools' functions took when the run began, by name."""
+        """The signatures of the tools' functions at the run's start, by name."""
         self.fitting: dict[str, Callable[..., Any]] = {}
-        """This worker's functions that were found to take that still, by name."""
+        """This worker's functions that still fit these signatures, by name."""
         self._agent: Agent | None = None
         self._other: KnownRun | None = None
 
@@ -122,7 +122,7 @@ class KnownRun:
         return None if self.deps is None else open_deps(self.deps)
 
     def with_model(self, model: Model) -> KnownRun:
-        """Return the same run with another model in the place of its agent's own: the same object for the same one."""
+        """Return the run with another model for its agent; the same object for the same model."""
         if self._other is None or self._other.recorded_agent.model != model:
             other = copy(self)
             other.recorded_agent = self.recorded_agent.model_copy(update={"model": model})
@@ -132,7 +132,7 @@ class KnownRun:
         return self._other
 
     def offer(self, inventory: Inventory) -> None:
-        """Complete the agent's declarations as the run's inventory says: the model is offered them in this form."""
+        """Complete the agent's declarations with the run's inventory: the model is offered this form."""
         self.offered = inventory.offered
         self.mock_responses = inventory.mock_responses
         self.signatures = {tool.name: tool.signature for tool in inventory.tools if tool.signature}
@@ -145,9 +145,9 @@ class KnownRun:
 
     @property
     def agent(self) -> Agent:
-        """The agent as it is offered, its references to the environment resolved, those to credentials not.
+        """The agent as the model is offered it, with environment references resolved, credentials not.
 
-        Raises `ConfigurationError` for an unset variable, and for what the worker's limits refuse.
+        Raises `ConfigurationError` for an unset variable, and for an agent that exceeds the worker's limits.
         """
         if self._agent is None:
             self._agent = self.resolved()
@@ -159,29 +159,29 @@ class KnownRun:
         return credentials_in(self._used_agent)
 
     def resolved(self, credentials: Mapping[str, str] | None = None) -> Agent:
-        """Return a new copy of `agent`, which has the secrets of these credentials, by id. Raises as that does."""
+        """Return a new copy of `agent` with the secrets of these credentials, by id. Raises as `agent` does."""
         require_allowed(self._used_agent, self._limits)
         resolved = resolve_environment(self._used_agent, credentials)
         return with_others(resolved.with_declarations(self.offered), self.agents)
 
     @property
     def _used_agent(self) -> Agent:
-        """The recorded agent, without a model that is not asked: then its key need not be here."""
+        """The recorded agent, without a mocked model, whose key may be missing here."""
         mocked = self.mock_responses is not None
         return self.recorded_agent.model_copy(update={"model": None}) if mocked else self.recorded_agent
 
 
 class RunCache:
-    """The runs that were worked on last, bounded in bytes; one that is missing is read from its history.
+    """The most recent runs, bounded in bytes; a missing one is read from its history.
 
-    Each call of the model needs the conversation at one exact version. It is usually here, at that version or shortly
-    before it: then the operations that came with the call lead to it.
+    Each model call needs the conversation at one exact version. The cache usually has that version or a slightly older
+    one, which the operations in the call's input bring up to date.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES, limits: WorkerLimits = OPEN) -> None:
         self._limits = limits
-        # Both are keyed by workflow id alone and hold what the run's latest link needs. A new link goes on with the
-        # conversation of the one before it: a digest that fits proves that it is the right one.
+        # Both are keyed by workflow id alone and hold the latest link of a run. A new link continues the conversation
+        # of the one before it: a matching digest proves that it is the right one.
         heads_bytes = max_bytes // HEADS_SHARE
         self._runs: LRUCache[str, KnownRun] = LRUCache(heads_bytes, getsizeof=bytes_of_run)
         self._conversations: LRUCache[str, Conversation] = LRUCache(
@@ -189,43 +189,43 @@ class RunCache:
         )
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.hits = 0
-        """How many conversations were here when they were needed."""
+        """Number of conversations found in the cache."""
         self.misses = 0
-        """How many had to be read from a history."""
+        """Number of conversations read from a history."""
 
     @property
     def bytes(self) -> int:
-        """About how many bytes of memory the cached runs take."""
+        """Roughly how many bytes of memory the cached runs take."""
         return int(self._runs.currsize + self._conversations.currsize)
 
     def __contains__(self, workflow_id: str) -> bool:
         return workflow_id in self._runs or workflow_id in self._conversations
 
     def new_run(self, run_id: str, begun: RunInput | Beginning, first_run_id: str = "") -> KnownRun:
-        """Return what is known of a run, which may use what the worker's limits allow."""
+        """Return a run without its conversation, restricted by the worker's limits."""
         return KnownRun(run_id, begun, first_run_id=first_run_id, limits=self._limits)
 
     def add(self, workflow_id: str, run: KnownRun, conversation: Conversation | None) -> None:
-        """Remember a run; those that were not used for the longest time make room for it.
+        """Cache a run; the least recently used ones make room.
 
-        `conversation` is None for a further link of a run: what is known of the conversation stays.
+        `conversation` is None for a further link of a run: the cached conversation stays.
         """
         _keep(self._runs, workflow_id, run)
         if conversation is not None:
             _keep(self._conversations, workflow_id, conversation)
 
     def forget(self, workflow_id: str, run_id: str) -> None:
-        """Drop what is kept of a run or a session that has ended; another run of the same workflow id stays."""
+        """Drop an ended run or session; another run with the same workflow id stays."""
         known = self._runs.get(workflow_id)
         if known is None or known.run_id == run_id:
             self._runs.pop(workflow_id, None)
             self._conversations.pop(workflow_id, None)
 
     async def current(self) -> KnownRun:
-        """Return the run that the current activity belongs to.
+        """Return the run of the current activity.
 
-        Raises RPCError when its history has to be read and can't be, `ConfigurationError` when it can't be decoded, and
-        `DigestMismatchError` when it does not show the inventory: a server may show the last events late.
+        Raises RPCError if its history is needed and unreadable, `ConfigurationError` if it can't be decoded, and
+        `DigestMismatchError` if the history does not show the inventory: a server may show the last events late.
         """
         key = current_link()
         if known := self._known_run(key):
@@ -234,17 +234,17 @@ class RunCache:
             return await self._run(key)
 
     def at_hand(self) -> KnownRun | None:
-        """Return the run that the current activity belongs to, if that is here: nothing is read for it."""
+        """Return the run of the current activity from the cache; None if it is missing. Reads no history."""
         info = activity.info()
         if info.workflow_id is None or info.workflow_run_id is None:
             return None
         return self._known_run(current_link())
 
     async def messages_at(self, reference: ConversationRef) -> tuple[KnownRun, list[Message]]:
-        """Return the run that the current activity belongs to, and its conversation at exactly that version.
+        """Return the run of the current activity, and its conversation at exactly that version.
 
-        Raises as `current` does, and `DigestMismatchError` when the history does not lead to that version either: a
-        server may show the last events late.
+        Raises as `current` does, and `DigestMismatchError` if the history does not lead to that version: a server may
+        show the last events late.
         """
         key = current_link()
         async with self._lock(key):
@@ -252,12 +252,12 @@ class RunCache:
             return await self._run(key), messages
 
     async def messages_of(self, key: LinkKey, reference: ConversationRef, read: Read | None = None) -> list[Message]:
-        """Conversation of any link of a run, or of what `read` reads, at that version. Raises as `messages_at`."""
+        """Return the conversation of any link of a run, or from `read`, at that version. Raises as `messages_at`."""
         async with self._lock(key):
             return await self._messages(key, reference, read or self._read)
 
     def take(self, reference: ConversationRef, messages: Sequence[Message]) -> None:
-        """Remember the conversation that the current activity's run goes on from; the run's own changes follow."""
+        """Cache the conversation that the current activity's run continues; the run's own changes follow."""
         copy = Conversation.recorded(messages, version=reference.version, digest=reference.digest)
         _keep(self._conversations, current_link().workflow_id, copy)
 
@@ -274,7 +274,7 @@ class RunCache:
         return known if known is not None and known.run_id == key.run_id else None
 
     def _remember(self, key: LinkKey, input: RunInput, inventory: Inventory | None, first_run_id: str) -> KnownRun:
-        # `input.carried` does not know it of a run that was reset: Temporal goes on with another run id.
+        # After a reset, `input.carried` has the wrong one: Temporal continues with another run id.
         if inventory is None:
             raise DigestMismatchError(f"the history of {key.workflow_id!r} does not show the run's inventory yet")
         run = self.new_run(key.run_id, input, first_run_id)

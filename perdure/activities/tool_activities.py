@@ -1,4 +1,4 @@
-"""Executes tools, by a type of activity for each name, and passes on what they say and ask meanwhile."""
+"""Executes tools, with one activity type per name, and passes on their progress and questions."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ from .model import agent_for_tool
 from .run_cache import KnownRun, LinkKey, RunCache, current_link, link_of
 
 UNAUTHORIZED = "http_401"
-"""The kind of a result where the tool's server has refused the token: nothing was executed."""
+"""The kind of a result if the tool's server refused the token: nothing was executed."""
 MOST_PER_CHARACTER = 6
-"""Bytes of JSON, as for a control character."""
+"""Bytes of JSON for one character, as a control character needs."""
 
 
 def result_limits(request: ToolRequest) -> SizeLimits:
-    """Return how large the result of the current activity may be: as much as can be kept.
+    """Return the size limits of the current activity's result: as much as can be kept.
 
-    The history does not say which call the result of a local activity belongs to: it keeps what the model is shown.
+    A history does not link a local activity's result to its call, so a local one keeps only the model's view.
     """
     limits = (STORED if _is_stored() else SizeLimits()).for_one_of(request.calls)
     return replace(limits, text_bytes=min(limits.text_bytes, SHOWN_BYTES)) if activity.info().is_local else limits
 
 
 def recordable(result: ToolResult, limits: SizeLimits) -> ToolResult:
-    """The result, certain to fit into one payload even if it can't be compressed.
+    """Return the result, small enough for one payload even uncompressed.
 
-    As JSON, text may take several times its bytes: then less of it is kept.
+    Text may take several times its bytes as JSON: then less of it is kept.
     """
     if _length(result) * MOST_PER_CHARACTER <= MAX_PAYLOAD_BYTES or _is_stored():
         return result
@@ -77,7 +77,7 @@ def recordable(result: ToolResult, limits: SizeLimits) -> ToolResult:
 
 
 def run_results(link: LinkKey) -> KeptResults:
-    """Finds the results of this link of a run, in an activity; may be awaited on any event loop."""
+    """Return a function that finds the results of this link of a run, in an activity; awaitable on any event loop."""
     client, loop = activity.client(), asyncio.get_running_loop()
 
     async def find(call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
@@ -101,9 +101,9 @@ _log = get_logger("perdure.runs")
 
 
 class Telling:
-    """The details of an activity's heartbeats: how often it was started, what the tool tells, and how far it is.
+    """The details of an activity's heartbeats: the count of its starts, the tool's own details, and its progress.
 
-    `starts`, the detail that says how often, is None where nobody counts them.
+    `starts`, the count, is None if nothing counts them.
     """
 
     def __init__(self, heart: Heart, starts: object | None) -> None:
@@ -114,12 +114,12 @@ class Telling:
         heart.on_own_beat = self.heartbeat
 
     def heartbeat(self, *details: object) -> None:
-        """Take the tool's details, which another attempt gets."""
+        """Store the tool's details for another attempt."""
         self._details = details
         self._heart.keep(*self._all)
 
     def report(self, progress: ToolProgress) -> None:
-        """Take the tool's progress, which comes after its details and is for readers."""
+        """Send readers the tool's progress, which follows its details."""
         self._progress = (progress,)
         self._heart.tell(*self._all)
 
@@ -129,14 +129,14 @@ class Telling:
 
 
 ASK_SECONDS = 1.0
-"""Between two questions whether the run was cancelled."""
+"""Seconds between two requests for the run's cancellation."""
 
 
 class Cancellation:
-    """Whether the run of this activity was cancelled.
+    """Detects the cancellation of this activity's run.
 
-    The activity itself is cancelled later, after `RunOptions.cancel_grace`. So the server is asked, but only where
-    somebody wants to know: each second, from the first question on.
+    Temporal cancels the activity itself later, after `RunOptions.cancel_grace`. So the server is asked each second,
+    from the tool's first question on.
     """
 
     def __init__(self) -> None:
@@ -146,14 +146,14 @@ class Cancellation:
         self._asking: asyncio.Task[None] | None = None
 
     def is_cancelled(self) -> bool:
-        """Return what is known of it now; from any thread."""
+        """Return whether a cancellation is known now. Callable from any thread."""
         if not self._is_asked:
             self._is_asked = True
             self._loop.call_soon_threadsafe(self._begin)
         return self._is_known or self._context.cancelled_event.is_set()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop asking the server."""
         self._has_ended = True
         if self._asking is not None:
             self._asking.cancel()
@@ -178,7 +178,7 @@ class Cancellation:
 
 
 class ToolActivities:
-    """Executes tools, with the tools and known runs of one worker. Raises as `RunActivities` does."""
+    """Executes tools, with the tools and cached runs of one worker. Raises as `RunActivities` does."""
 
     def __init__(self, toolbox: ToolBox, runs: RunCache, credentials: Credentials, readers: Readers) -> None:
         self._toolbox = toolbox
@@ -189,14 +189,15 @@ class ToolActivities:
 
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
-        """Activities to register, beside `any_tool`."""
+        """Activities to register, in addition to `any_tool`."""
         return [self.run_tool, self.reconcile, *map(self.activity_named, self._toolbox.names)]
 
     @property
     def any_tool(self) -> Callable[..., Any]:
         """Activity for tools whose names only runs know, such as those of MCP servers.
 
-        It gets every type that the worker has no activity of, and refuses those that are no tools as the SDK does.
+        It gets every activity type that the worker does not register, and refuses types that are not tools as the SDK
+        does.
         """
 
         @activity.defn(dynamic=True)
@@ -211,7 +212,7 @@ class ToolActivities:
         return run_any_tool
 
     def activity_named(self, name: str) -> Callable[..., Any]:
-        """Return the activity for the tool of that name alone."""
+        """Return the activity for one tool."""
 
         @activity.defn(name=f"{activities.TOOL_PREFIX}{name}")
         async def run_named_tool(input: activities.ToolInput) -> ToolResult:
@@ -221,7 +222,7 @@ class ToolActivities:
 
     @activity.defn(name=activities.RUN_TOOL)
     async def run_tool(self, input: activities.ToolInput) -> ToolResult:
-        """One execution of one tool. Whatever the tool does, raising included, is in the result."""
+        """Execute one tool once. The result contains whatever the tool does, errors included."""
         with typed_failures():
             try:
                 info = activity.info()
@@ -267,7 +268,7 @@ class ToolActivities:
 
     @activity.defn(name=activities.RECONCILE)
     async def reconcile(self, input: activities.ReconcileInput) -> Reconciled:
-        """Return what the tool's own function finds out about an earlier call; see `ToolBox.reconcile`."""
+        """Return the finding of the tool's own function about an earlier call; see `ToolBox.reconcile`."""
         with typed_failures():
             async with heartbeats():
                 run, request, most = await self._runs.current(), input.request, result_limits(input.request)
@@ -306,7 +307,9 @@ class ToolActivities:
         return activities.ended_unseen(request.name, was_started=was_started)
 
     async def _agent(self, run: KnownRun, input: activities.ToolInput) -> Agent:
-        """Run's agent with the secrets of the tool. Raises the ApplicationError that leaves it to other workers."""
+        """Return the run's agent with the tool's secrets. Raises the ApplicationError that leaves the call to other
+        workers.
+        """
         self._require_tool(run, input.request.name, input.offer)
         if not run.credential_ids:
             return run.agent
@@ -358,7 +361,7 @@ class ToolActivities:
 
 
 def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: Any) -> ToolContext:
-    """Return what the tool may know; `heard` is what it has only while it is executed and heard."""
+    """Return the tool's context; `heard` contains the parts that exist only during its execution."""
     request, info = input.request, activity.info()
     link = link_of(info)
     ids = TraceIds.of(info.namespace, link.workflow_id, run.first_run_id, run.caller)
@@ -382,7 +385,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
 def call_context(
     run: KnownRun, request: ToolRequest, attempt: int | None = None, key: str = "", **more: Any
 ) -> ToolContext:
-    """Return what is known of the call, whoever asks, and what `more` the tool may know; `key` is another call's."""
+    """Return the context of a call for any caller; `more` is passed through, `key` is another call's."""
     link = current_link()
     return ToolContext(
         idempotency_key=key or idempotency_key(link.run_id, request.iteration, request.index),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # What type checkers read; at runtime the table below says the same.
+    # For type checkers; the table below has the same names at runtime.
     from .against_record import Diverged as Diverged
     from .comparison import Comparison as Comparison
     from .comparison import rerun as rerun

@@ -1,4 +1,4 @@
-"""Runs an agent in this process against the record of an earlier run, which answers its tool calls."""
+"""Runs an agent in this process against an earlier run's record, which answers its tool calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .recording import Answers, RecordedReply, Recording, Unmatched
 
 
 class Diverged(AssertionError):
-    """The model asks for a tool call that the record has no result of."""
+    """The model makes a tool call without a recorded result."""
 
     def __init__(self, iteration: int, calls: Sequence[ToolCall]) -> None:
         self.iteration = iteration
@@ -37,7 +37,7 @@ class Diverged(AssertionError):
 
 
 class EveryTool(Mapping[str, ToolSpec]):
-    """The tools of a run: those that are known, and whatever else a model may ask for."""
+    """The tools of a run: the known ones, and any other name that a model may call."""
 
     def __init__(self, known: Mapping[str, ToolSpec]) -> None:
         self._known = dict(known)
@@ -57,18 +57,18 @@ class EveryTool(Mapping[str, ToolSpec]):
 
 @dataclass(kw_only=True, eq=False)
 class RecordEffects(DirectEffects):
-    """Calls the provider, and executes no tool but the real ones: the record answers all other calls."""
+    """Calls the provider and executes only the real tools: the record answers all other calls."""
 
     answers: Answers = field(default_factory=lambda: Answers([]))
     real: frozenset[str] = frozenset()
-    """The names of the tools that are executed."""
+    """The names of the tools to execute."""
     read_before: dict[int, list[str]] = field(default_factory=dict)
-    """Iteration → the steering messages that are read before its model call."""
+    """Iteration → steering messages read before its model call."""
     prices: Prices | None = None
-    """What calls cost; None for what the recorded ones have cost, in order."""
+    """Prices of calls; None takes the recorded costs, in order."""
     costs: list[float | None] = field(default_factory=list)
     replies: list[RecordedReply] = field(default_factory=list)
-    """What the model has said, and what it took."""
+    """The model's replies, with their costs and durations."""
     _at: int = 0
     _claimed: dict[tuple[int, int], ToolResult] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ class RecordEffects(DirectEffects):
         return [*self.read_before.pop(self._at, []), *super().drain_steering()]
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
-        """As `Effects.call_model`. Raises Diverged when the record has no answer to what the model asks for."""
+        """As `Effects.call_model`. Raises Diverged for a tool call without a recorded result."""
         self.unread.clear()
         started = time.perf_counter()
         reply = await self._with_cost(await self._unless_cancelled(self._ask_model(conversation, calling)))
@@ -115,9 +115,9 @@ class RecordEffects(DirectEffects):
 
 
 class AgainstRecord(InProcessRun):
-    """A run whose tool calls a record answers, except those of the `tools` that are given.
+    """A run whose tool calls a record answers, except those of the given `tools`.
 
-    `handoffs` has the instructions of the agents to hand over to; without it, they are rendered.
+    `handoffs` has the instructions of the agents to hand over to; None renders them.
     """
 
     effects_type: ClassVar[type[DirectEffects]] = RecordEffects
@@ -168,26 +168,26 @@ class AgainstRecord(InProcessRun):
         )
         specs = await super()._offered_tools()
         declared = self.effects.agent.tools or []
-        # No tool is reached that the record answers for: what their connections refer to need not be set here.
+        # Tools answered by the record are never reached, so the references of their connections may be unset here.
         resolved = resolve_environment(whole.model_copy(update={"tools": None}))
         resolved = with_others(resolved.model_copy(update={"tools": whole.tools}), others_of(whole))
         offered = offered_to(resolved, self._recording)
         self.effects.agent = resolved.with_declarations([*offered, *declared])
-        # Who decided, and where a call was executed, is in the results.
+        # The results already contain the decision and the place of execution.
         known = {spec.name: _without_execution(spec) for spec in self._recording.tools}
         return EveryTool({**known, **specs})  # type: ignore[return-value]
 
     def _as_recorded(self, request: ToolRequest) -> Approval:
-        """Return what a person has decided about the same call."""
+        """Return the recorded decision about the same call."""
         found = self._recording.decisions.get((request.iteration, request.call_id))
         return found or Approval(approved=False, reason="nobody has decided about it in the recorded run")
 
 
 def offered_to(agent: Agent, recording: Recording) -> list[Tool]:
-    """Return what the record says of the tools that the agent declares as the recorded one did; others speak for
-    themselves.
+    """Return the recorded functions of the tools that the agent declares as the recorded one did; changed tools offer
+    their own.
 
-    A declared tool that offers several functions, and has changed since, is offered as it was.
+    A declared tool that offers several functions, and has changed since, is offered as recorded.
     """
     same = {tool.name for tool in agent.tools or [] if _same(tool, recording.agent.tool(tool.name))}
     return [tool for tool in recording.offered if getattr(tool, "of", tool.name) in same]
@@ -203,6 +203,6 @@ def _without_execution(spec: ToolSpec) -> ToolSpec:
 
 
 def option_values(recording: Recording) -> JsonObject:
-    """Return the options of the run; where it may be handed over, those that hold for all of its agents."""
+    """Return the run's options; for a run with handoffs, only those that hold for all of its agents."""
     names = recording.given if recording.handoffs else RunOptions.model_fields
     return {name: getattr(recording.options, name) for name in names}

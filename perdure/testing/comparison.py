@@ -1,4 +1,4 @@
-"""Makes the model calls of a recorded run anew, answers them from the record, and compares the two."""
+"""Repeats the model calls of a recorded run, answers their tool calls from the record, and compares the two."""
 
 from __future__ import annotations
 
@@ -21,58 +21,59 @@ from .recording import RecordedReply, Recording
 
 @dataclass
 class Effort:
-    """What model calls took, up to a certain point."""
+    """The cost of model calls, up to a certain point."""
 
     model_calls: int = 0
     tool_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
-    """In US dollars; None where the price of a call is not known."""
+    """In US dollars; None if a call's price is unknown."""
     seconds: float = 0.0
-    """Of the model calls, without waits for tools and people."""
+    """Time of the model calls, without waits for tools and people."""
 
 
 @dataclass
 class Deviation:
-    """Where the rerun left the path of the recorded run."""
+    """The point where the rerun left the path of the recorded run."""
 
     why: Literal["unmatched", "skipped", "unasked", "failed"]
-    """It asked for what the record has no result of; asked for something later first; answered without asking for
-    everything; or failed, other than the recorded run."""
+    """The rerun made a call without a recorded result; skipped ahead to a later call; answered before making all calls;
+    or failed in another way than the recorded run.
+    """
     iteration: int
-    """Of the rerun."""
+    """Iteration of the rerun."""
     asked: list[JsonObject] = field(default_factory=list)
-    """The calls that the record has no result of: `{name, arguments}`."""
+    """Calls without a recorded result: `{name, arguments}`."""
     recorded: list[JsonObject] = field(default_factory=list)
-    """What the recorded run asked for instead, or besides."""
+    """The recorded run's calls instead of these, or in addition."""
 
 
 @dataclass
 class Comparison:
-    """How far a rerun came on the path of the recorded run, and what each of them took until then."""
+    """The common path of a rerun and the recorded run, and the cost of each up to there."""
 
     run: str
     model: str
-    """That of the rerun, as `PROVIDER/ID`."""
+    """Model of the rerun, as `PROVIDER/ID`."""
     recorded_model: str
     path: Literal["same", "diverged"]
     deviation: Deviation | None
     matched: int
-    """Tool calls that were answered from the record."""
+    """Number of tool calls answered from the record."""
     recorded_calls: int
-    """All that the record has."""
+    """Number of calls in the record."""
     recorded: Effort
     rerun: Effort
     recorded_end: JsonObject
     """`{output}` or `{failure}`."""
     rerun_end: JsonObject | None
-    """None when the comparison ended before an answer."""
+    """None if the comparison ended before an answer."""
     notes: list[str] = field(default_factory=list)
-    """What could not be as in the run, or as in the file."""
+    """Differences from the run or the file that the rerun could not avoid."""
 
     def as_json(self) -> JsonObject:
-        """Everything, for programs."""
+        """Return everything, for programs."""
         return asdict(self)
 
 
@@ -85,14 +86,14 @@ async def rerun(
     options: JsonView | None = None,
     prices: PriceSource | None = None,
 ) -> Comparison:
-    """Run the agent anew, with another model, or as its file is now; no tool is executed.
+    """Run the agent again, with another model or as its file is now; execute no tool.
 
-    The model is called for real, in this process. Tool calls are matched by name and arguments, each recorded result
-    is used once, and a call that matches none ends the comparison. Guardrails and compactors are not called, and
+    The model calls are real and come from this process. Tool calls are matched by name and arguments. Each recorded
+    result is used once, and an unmatched call ends the comparison. Guardrails and compactors are not called, and
     `max_cost_usd` does not hold. `prices` are as for `create_worker`.
 
-    Raises what `load` and `Prices` raise, ConfigurationError for a prompt that needs inputs which were not recorded,
-    and InvokerError for a provider that is not installed here.
+    Raises the errors of `load` and `Prices`, ConfigurationError for a prompt with inputs that were not recorded, and
+    InvokerError for a provider that is not installed here.
     """
     chosen, messages, notes = recording.agent, recording.messages, _not_called(recording)
     handoffs = recording.handoffs if agent is None else None
@@ -125,7 +126,7 @@ def _not_called(recording: Recording) -> list[str]:
 
 
 def _new_seed(agent: Agent, recording: Recording, inputs: JsonView, notes: list[str]) -> list[Message]:
-    """The conversation as it begins with the new prompt; what can't be rendered anew stays as it was."""
+    """Return the messages of the new prompt; those that can't be rendered stay as recorded."""
     new, seed = new_prompt(agent, inputs), recording.messages
     if new.messages is not None and [each.role for each in new.messages] == [each.role for each in seed]:
         return new.messages

@@ -1,4 +1,4 @@
-"""The loop's effects as direct calls in this process (see `perdure.loop.effects`), plain tools and waits included."""
+"""The loop's effects as direct calls in this process (see `perdure.loop.effects`), with plain tools and waits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from .script import ScriptedReply
 
 
 class Waits:
-    """What the tasks of one run wait for. An effect that never waits costs no task and no turn of the event loop."""
+    """The waits of one run's tasks. An effect that never waits costs no task and no turn of the event loop."""
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -48,18 +48,20 @@ class Waits:
         self._given_up: set[asyncio.Task[Any]] = set()
 
     def begin(self) -> None:
-        """Make the current event loop the run's. Raises RuntimeError when none is running."""
+        """Make the current event loop the run's. Raises RuntimeError without a running loop."""
         self._event_loop = asyncio.get_running_loop()
 
     def cancel(self) -> None:
-        """Give up every wait, each after its grace period; from any thread, at any time."""
+        """Abandon every wait after its grace period. Callable from any thread, at any time."""
         self.cancelled = True
         if self._event_loop is not None and not self._event_loop.is_closed():
-            # After whatever runs now: only a task that is waiting can be interrupted without a trace.
+            # After the current callback: only a waiting task can be interrupted without side effects.
             self._event_loop.call_soon_threadsafe(self._interrupt)
 
     async def until(self, effect: Awaitable[Value], *, grace: float = 0.0) -> Value:
-        """Effect's result. Raises `Cancelled`, and ends the effect, `grace` seconds after the run is cancelled."""
+        """Return the effect's result. Raises `Cancelled`, and ends the effect, `grace` seconds after the run is
+        cancelled.
+        """
         task = asyncio.current_task(self._event_loop)
         assert task is not None
         self._graces[task] = grace
@@ -88,7 +90,7 @@ class Waits:
 
 
 class HandedOff(Exception):
-    """The run goes on as the agent of that path."""
+    """The run continues as the agent of that path."""
 
 
 class DirectResults:
@@ -98,7 +100,7 @@ class DirectResults:
         self._kept: dict[CallPlace, ToolResult] = {}
 
     def add(self, request: ToolRequest, result: ToolResult) -> ToolResult:
-        """Keep a result, and return it."""
+        """Keep and return a result."""
         place = CallPlace(request.iteration, request.index, request.call_id, request.name)
         self._kept[place] = result
         return result
@@ -130,7 +132,7 @@ class DirectEffects(Effects):
     inputs: Mapping[str, Any]
     options: RunOptions
     deps: Any = None
-    """The deps of the run's functions, as JSON."""
+    """Deps of the run's functions, as JSON."""
     guardrails: Guardrails | None = None
     compactor: Compactor | None = None
     prepare: Mapping[str, PrepareTools] = field(default_factory=dict)
@@ -139,21 +141,21 @@ class DirectEffects(Effects):
     on_event: EventCallback | None = None
     on_checkpoint: Callable[[LoopState], None] | None = None
     call_agent: CallAgent | None = None
-    """Runs another agent, whose run begins as prepared, for a tool call and within an allowance."""
+    """Runs another agent, whose run is already prepared, for a tool call and within an allowance."""
     specs: Mapping[str, ToolSpec] = field(default_factory=dict)
-    """The tools that the model is offered, by name."""
+    """The tools offered to the model, by name."""
     waits: Waits = field(default_factory=Waits)
     results: DirectResults = field(default_factory=DirectResults)
     steering: deque[str] = field(default_factory=deque)
     unread: list[str] = field(default_factory=list)
-    """The steering messages that no model call was sent."""
+    """Steering messages not yet sent to a model."""
 
     def __post_init__(self) -> None:
         self._telling: asyncio.Future[None] | None = None
         self.guard(self.guardrails)
 
     def guard(self, guardrails: Guardrails | None) -> None:
-        """Go on with these guardrails."""
+        """Replace the guardrails."""
         self.guardrails, compactors = guardrails, {"": self.compactor} if self.compactor else {}
         self._hooks = Hooks({"": guardrails or Guardrails()}, compactors, self.prepare)
 
@@ -162,7 +164,7 @@ class DirectEffects(Effects):
         return LOOP_VERSION
 
     def cancel(self) -> None:
-        """Cancel the run; from any thread, at any time."""
+        """Cancel the run. Callable from any thread, at any time."""
         self.waits.cancel()
 
     def cancelled(self) -> bool:
@@ -210,7 +212,7 @@ class DirectEffects(Effects):
             logger.exception(_ON_EVENT_FAILED, type)
 
     async def catch_up(self) -> None:
-        """When this returns, an async `on_event` has got all events."""
+        """Wait until an async `on_event` has received all events."""
         if self._telling is not None:
             await asyncio.wait([self._telling])
 
@@ -218,7 +220,7 @@ class DirectEffects(Effects):
         await self.catch_up()
         if self.on_checkpoint:
             self.on_checkpoint(state)
-        await asyncio.sleep(0)  # Others get their turn, even when neither model nor tools ever wait.
+        await asyncio.sleep(0)  # Yield to other tasks, even if neither model nor tools ever wait.
 
     async def hand_off(self, path: str) -> None:
         """As `Effects.hand_off`. Raises HandedOff."""
@@ -322,7 +324,7 @@ class DirectEffects(Effects):
         return await self._judge("tool", request.name, request.arguments, context=context)
 
     async def _judge(self, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None) -> GuardrailResult:
-        # Copies, as on a worker: what a guardrail does to them changes nothing.
+        # Copies, as on a worker: changes by a guardrail have no effect.
         context = context or ToolContext(deps=open_deps(self.deps))
         return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(subject), context=context))
 
@@ -350,7 +352,7 @@ class DirectEffects(Effects):
         return call_problems(tool, self.specs[request.name], request.arguments) if tool else []
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
-        """As `Effects.approve`. Raises ValueError for a decision that is none about what was asked."""
+        """As `Effects.approve`. Raises ValueError for a decision that does not fit the question."""
         decide = self.answer_call if asked.question else self.approve_call
         if decide is None:
             word = "answer" if asked.question else "approve"
@@ -371,7 +373,9 @@ class DirectEffects(Effects):
         return await self._with_verdict(request, approval)
 
     async def _with_verdict(self, request: ToolRequest, approval: Approval) -> Approval:
-        """With what the tool guardrail makes of edited arguments. Nobody is asked again when it denies them."""
+        """Apply the tool guardrail to edited arguments. If it denies them, the call is denied without a further
+        question.
+        """
         if not approval.approved or approval.arguments is None or not (self.guardrails and self.guardrails.tool):
             return approval
         edited = request.model_copy(update={"arguments": approval.arguments})
@@ -381,7 +385,7 @@ class DirectEffects(Effects):
         return approval if verdict.rewrite is None else approval.model_copy(update={"arguments": verdict.rewrite})
 
     async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
-        """Return the effect's result; gives it up with `Cancelled` when the run is cancelled first."""
+        """Return the effect's result. Raises `Cancelled` if the run is cancelled first."""
         await self.catch_up()
         if not self.waits.cancelled:
             return await self.waits.until(effect)

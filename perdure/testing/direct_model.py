@@ -1,4 +1,4 @@
-"""The model of a run in this process, a list of replies or a function; its tools, where they have no threads."""
+"""The model of an in-process run, a list of replies or a function; and its tools without threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .script import ScriptedReply
 
 Reply = ScriptedReply | ModelReply
 ModelFunction = Callable[[Agent, list[Message]], Reply | Awaitable[Reply]]
-"""Gets the agent (without tools where the model may call none) and the conversation. May raise `ModelError`."""
+"""Gets the agent (without tools where it may not call any) and the conversation. May raise `ModelError`."""
 
 Model = ModelFunction | Sequence[Reply | ModelError]
 """A function, or the outcomes of the model calls, one for each attempt; a `ModelError` is raised."""
@@ -42,7 +42,7 @@ def model_function(model: Model) -> ModelFunction:
 
 
 def with_prices(model: ModelFunction, prices: PriceSource | None) -> ModelFunction:
-    """Return the same model, whose replies have what they cost: their own cost, or else what the prices say."""
+    """Return the same model with priced replies: their own cost, or else the cost by `prices`."""
     if prices is None:
         return model
     known = Prices(prices)
@@ -63,7 +63,7 @@ def with_prices(model: ModelFunction, prices: PriceSource | None) -> ModelFuncti
 
 
 class _Player:
-    """Gives the replies of a list in order."""
+    """Returns the replies of a list in order."""
 
     def __init__(self, replies: Sequence[Reply | ModelError]) -> None:
         self._replies = replies
@@ -81,9 +81,9 @@ class _Player:
 
 
 def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
-    """Reply as a provider reads it from a response. Raises `ModelError` when the script says that the call fails.
+    """Return the reply as a provider reads it from a response. Raises `ModelError` for a reply scripted to fail.
 
-    Tokens that the script does not count are 0; what only HTTP has is ignored.
+    Tokens that the script does not set are 0; fields that only HTTP has are ignored.
     """
     _raise_fault(reply)
     asked = [Call(call.id, call.name, call.arguments) for call in reply.tool_calls]
@@ -118,7 +118,7 @@ def _usage(reply: ScriptedReply) -> Usage:
 
 
 def prompted_call(agent: Agent, calling: Calling, options: RunOptions) -> PromptedCall | None:
-    """Return the call, where the model is told of its tools in the prompt; None for any other."""
+    """Return the call that describes its tools in the prompt; None for any other."""
     if not calling.prompted:
         return None
     ids = f"call-{calling.iteration}"
@@ -126,15 +126,15 @@ def prompted_call(agent: Agent, calling: Calling, options: RunOptions) -> Prompt
 
 
 def compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:
-    """Return the agent that summarises, and what it is told. Raises what `load` and `prepare` raise."""
+    """Return the summarising agent and its messages. Raises the errors of `load` and `prepare`."""
     agent = compactor if isinstance(compactor, Agent) else load(compactor)
     return agent, prepare(agent, {"conversation": conversation_text(dropped)})
 
 
 def without_threads(tools: GivenTools) -> dict[str, Callable[..., Any]]:
-    """Return the tools as async functions, by name, which are called on the event loop.
+    """Return the tools by name, as async functions that run on the event loop.
 
-    Raises ConfigurationError when two tools have one name.
+    Raises ConfigurationError if two tools have one name.
     """
     return {name: tool if is_async(tool) else _direct(tool) for name, tool in collect_tools(tools).items()}
 

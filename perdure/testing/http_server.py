@@ -1,4 +1,4 @@
-"""The HTTP side of the scripted model: connections, delays, streams, and clients that leave."""
+"""The HTTP side of the scripted model: connections, delays, streams, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .wires.table import Wire, wire_for
 
 
 class Responder(Protocol):
-    """Decides what each request is answered with. Called from the threads of the connections."""
+    """Chooses the answer to each request. Called from the connections' threads."""
 
     def receive(self, wire: Wire, path: str, headers: dict[str, str], body: JsonObject) -> ScriptedRequest:
-        """Record a request that has arrived."""
+        """Record a received request."""
 
     def reply_to(self, wire: Wire, request: ScriptedRequest) -> ScriptedReply:
         """Return the reply to send. Never raises."""
 
     def finish(self, request: ScriptedRequest, *, aborted: bool) -> None:
-        """Record how a request ended; `aborted` when the client left before it had the whole response."""
+        """Record how a request ended; `aborted` if the client left before the end of the response."""
 
 
 class LoopbackServer(socketserver.ThreadingTCPServer):
-    """Serves on 127.0.0.1 from construction until `close`, each connection in a daemon thread of its own.
+    """Serves on 127.0.0.1 from construction until `close`, with a daemon thread for each connection.
 
-    Raises OSError when the port is taken; port 0 takes any free one.
+    Raises OSError if the port is taken; port 0 takes any free one.
     """
 
     allow_reuse_address = True
@@ -64,7 +64,7 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
             super().handle_error(request, client_address)
 
     def close(self) -> None:
-        """End every connection, and wait up to a second for the threads that serve them."""
+        """End every connection, and wait up to a second for their threads."""
         self.closing.set()
         self.shutdown()
         self.server_close()
@@ -107,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(404, {"error": {"message": f"scripted model: no API at {self.path}"}}, {})
 
     def _answer(self, wire: Wire, request: ScriptedRequest, reply: ScriptedReply, request_bytes: int) -> bool:
-        """Send the response; whether the client stayed until its end."""
+        """Send the response; return whether the client stayed until its end."""
         if not self._client_stays(reply.delay):
             self.close_connection = True
             return False
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _client_stays(self, seconds: float) -> bool:
-        """Wait for so many seconds; False as soon as the client has closed the connection."""
+        """Wait for this many seconds; return False as soon as the client has closed the connection."""
         deadline = time.monotonic() + seconds
         self.connection.settimeout(seconds)
         try:
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
             return True
         finally:
             self.connection.settimeout(None)
-        # The client has already sent its next request, so that reading no longer shows whether it leaves.
+        # The client has already sent its next request, so a read no longer shows whether it leaves.
         self.server.closing.wait(deadline - time.monotonic())
         return True
 

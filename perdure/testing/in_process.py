@@ -1,4 +1,4 @@
-"""Runs the very same loop without Temporal, its effects called directly: for tests of agents, in milliseconds."""
+"""Runs the same loop without Temporal and calls its effects directly: tests of agents take milliseconds."""
 
 from __future__ import annotations
 
@@ -59,24 +59,24 @@ T = TypeVar("T", default=Any)
 class InProcessRun(Generic[T]):
     """One run of an agent in this process.
 
-    `agent` may be the path of a `.prompty` file; its `${env:…}` references need no values. The conversation starts
-    from `messages`, or else from the agent's prompt with `inputs`; `deps` are as for `start_run`. `model` takes the
-    provider's place: a list of replies, in order, or a function of the agent and the conversation. `approve` decides on
-    the tool calls that need an approval, and `answer` answers the questions of `ask_user`; without them, they are
-    denied. `on_event(type, data)`, plain or async, gets every event in order.
+    `agent` may be the path of a `.prompty` file; its `${env:…}` references need no values. The conversation starts from
+    `messages`, or from the agent's prompt with `inputs`; `deps` are as for `start_run`. `model` replaces the provider:
+    a list of replies, in order, or a function of the agent and the conversation. `approve` decides about tool calls
+    that need an approval, and `answer` answers the questions of `ask_user`; without them, these calls are denied.
+    `on_event(type, data)`, plain or async, gets every event in order.
 
-    With `prices` (see `create_worker`), each reply costs what its tokens do, unless it has a cost of its own.
+    With `prices` (see `create_worker`), each reply costs as much as its tokens, unless it has a cost of its own.
 
-    With `output_type`, the answer is asked for in that type's form, and the result's `output` is a value of it.
+    With `output_type`, the model answers in that type's form, and the result's `output` is a value of that type.
 
-    Plain tools run in threads of their own. With `threads=False` they are called directly, which is quicker, but
-    nothing else happens meanwhile.
+    Plain tools run in threads of their own. With `threads=False`, they run on the event loop: this is faster, but
+    nothing else runs meanwhile.
 
-    Raises TypeError for an argument of another type, and what `load`, `prepare` and `with_output_type` raise.
+    Raises TypeError for an argument of the wrong type, and the errors of `load`, `prepare` and `with_output_type`.
     """
 
     effects_type: ClassVar[type[DirectEffects]] = DirectEffects
-    """A subclass of the run may name a subclass of the effects, with another clock for example."""
+    """A subclass of the run may name a subclass of the effects, for example with another clock."""
 
     def __init__(
         self,
@@ -148,19 +148,19 @@ class InProcessRun(Generic[T]):
         return instructions_by_path(others, inputs)
 
     def steer(self, text: str) -> None:
-        """Send the agent a message (§13.5); from any thread."""
+        """Send the agent a message (§13.5). Callable from any thread."""
         self.effects.steering.append(text)
 
     def cancel(self) -> None:
-        """End the run at its next check point, and whatever it waits for at once (§13.2); from any thread."""
+        """End the run at its next checkpoint, and its waits at once (§13.2). Callable from any thread."""
         self.effects.cancel()
         for run in list(self._called):
             run.cancel()
 
     async def run(self) -> RunResult[T]:
-        """Run to the end. Raises `RunError` with the conversation when there is no result.
+        """Run to the end. Raises `RunError` with the conversation if there is no result.
 
-        One of kind `output` says that the answer is no value of the `output_type`.
+        Kind `output` means that the answer is not a value of the `output_type`.
         """
         self.effects.waits.begin()
         try:
@@ -197,7 +197,7 @@ class InProcessRun(Generic[T]):
         effects.guard(with_validator(self._guardrails, known.output_validator))
 
     async def _instruct(self, own: list[Message]) -> None:
-        """Let the conversation begin with the agent's own instructions, and with those that its function gives."""
+        """Begin the conversation with the agent's instructions, and with those of its function."""
         effects, known = self.effects, self.conversation.messages
         if (name := effects.options.instructions_by) is not None:
             hooks = Hooks({}, {}, instructions=self._instructions)
@@ -245,7 +245,7 @@ class InProcessRun(Generic[T]):
         )
 
     async def _call_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
-        """Run another agent, with this run's model, tools and callbacks; its events go nowhere."""
+        """Run another agent with this run's model, tools and callbacks; drop its events."""
         effects, call = self.effects, self.effects.specs[request.name].execution
         if refused := depth_refusal(request.name, effects.options, self._depth):
             return ChildEnd(refused)
@@ -277,7 +277,7 @@ class InProcessRun(Generic[T]):
         called = child_options(
             options, allowance, single=call.mode == "single", caller=caller, called=others_of(caller)[call.path]
         )
-        return RunOptions(**dict(called))  # All of them set: the called run looks for nothing in its file again.
+        return RunOptions(**dict(called))  # All options are set, so the called run takes none from its file.
 
     def _child(self, call: ChildRun, prepared: PreparedRun, options: RunOptions) -> InProcessRun:
         effects = self.effects
@@ -320,7 +320,7 @@ class InProcessRun(Generic[T]):
 
 
 def _with_defaults(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs that tools may be bound to."""
+    """Return the inputs available for tool bindings."""
     defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
     return {**defaults, **inputs}
 
@@ -333,7 +333,7 @@ def _run_to_end(make: Callable[P, InProcessRun[T]]) -> Callable[P, RunResult[T]]
     def run_in_process(*arguments: P.args, **named: P.kwargs) -> RunResult[T]:
         """Run an agent in this process and return its result; the arguments are those of `InProcessRun`.
 
-        May be called in a thread whose event loop is running. Raises what `InProcessRun` and its `run` raise.
+        Callable in a thread with a running event loop. Raises the errors of `InProcessRun` and its `run`.
         """
         return wait_for_result(make(*arguments, **named).run())
 

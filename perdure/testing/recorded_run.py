@@ -1,4 +1,4 @@
-"""Makes a pytest fixture of an exported run: its model's replies, and the results of its tools."""
+"""Makes a pytest fixture of an exported run: its model's replies and its tools' results."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ from .script import ScriptedReply, ScriptedRequest
 from .server import ScriptedModel, with_script
 
 _NOT_HERE = {"guardrails": None, "compactor": None, "max_cost_usd": None, "warn_cost_usd": None}
-"""Options for which a worker of a test has nothing."""
+"""Options that need objects which a test's worker lacks."""
 
 
 class RecordedRun:
-    """A run that was exported, to be played again: called, it runs the agent and returns the result.
+    """An exported run to replay: calling it runs the agent and returns the result.
 
     A scripted model gives the recorded replies over HTTP, and the record answers the tool calls.
     """
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        """What the export has of the run."""
+        """The contents of the export."""
 
     @property
     def output(self) -> Any:
-        """Return what the recorded run has answered; None when it failed."""
+        """Return the recorded answer; None if the run failed."""
         return self.recording.output
 
     @property
     def failure(self) -> JsonView | None:
-        """`kind` and the `message` of the error that the recorded run failed with."""
+        """Return the `kind` and the `message` of the recorded run's error."""
         return self.recording.failure
 
     @property
     def replies(self) -> list[RecordedReply]:
-        """Replies of the model, in order."""
+        """Return the model's replies, in order."""
         return self.recording.replies
 
     @property
     def calls(self) -> list[ToolCall]:
-        """Tool calls that the model has asked for, in order."""
+        """Return the model's tool calls, in order."""
         return [each.call for each in self.recording.calls]
 
     def __call__(
@@ -73,12 +73,12 @@ class RecordedRun:
     ) -> RunResult:
         """Run the agent in this process and return the result.
 
-        It is the recorded one, or the `agent` that is given, which may be a file. The functions in `tools` are called
-        for real; the record answers for all others, approvals included. `more` are further arguments of `InProcessRun`,
-        such as `guardrails`, and `options`, as a dict of those that differ.
+        Runs the recorded agent, or the given `agent`, which may be a file. Functions in `tools` are called for real;
+        the record answers all other calls, approvals included. `more` are further arguments of `InProcessRun`, such as
+        `guardrails`; its `options` is a dict of the options to change.
 
-        Raises `RunError` when the run ends without a result, and `Diverged`, an AssertionError, when it asks for a
-        tool call that the record has no result of.
+        Raises `RunError` if the run ends without a result, and `Diverged`, an AssertionError, for a tool call without a
+        recorded result.
         """
         return wait_for_result(self._in_process(agent, _functions_by_name(tools), more))
 
@@ -100,7 +100,7 @@ class RecordedRun:
         tools: Tools = (),
         **worker: Any,
     ) -> RunResult:
-        """Run the agent as a real run on the server of `client`, with a worker of its own, and return the result.
+        """Run the agent as a real run on the server of `client`, with its own worker, and return the result.
 
         `worker` are further arguments of `create_worker`. Raises as a call does, and ValueError for a run that was
         steered: its messages can't be sent at the same moments again.
@@ -128,14 +128,14 @@ class RecordedRun:
                 return await run.result()
 
     def _protocol(self) -> JsonObject:
-        """The recorded replies are those to a model that is told of its tools as it was told in the end."""
+        """Return the tool protocol of the recorded replies: the one in use at the end of the run."""
         return {"tool_protocol": "json"} if self.recording.lost_native_tools else {}
 
     def _model(self) -> ScriptedModel:
         replies, number = [_scripted_reply(each) for each in self.recording.replies], count()
 
         def next_reply(request: ScriptedRequest) -> ScriptedReply:
-            """Not chosen by the conversation, from which trimming may have dropped turns."""
+            """By order, not by conversation: trimming may have dropped turns from it."""
             place = next(number)
             if place < len(replies):
                 return replies[place]
@@ -163,9 +163,9 @@ class RecordedKind(ToolKind):
 
 
 def _with_recorded_tools(agent: Agent, recording: Recording, real: JsonView) -> tuple[Agent, RecordedKind]:
-    """Return the agent, whose tools a record answers for, except the real ones and those that hand the run over.
+    """Return the agent with tools answered by the record, except the real ones and those for handoffs.
 
-    So it is with the agents to hand over to.
+    The same applies to the agents to hand over to.
     """
     functions: dict[str, Sequence[Offering]] = {}
     known = others_of(recording.agent)
@@ -222,8 +222,8 @@ def _scripted_reply(recorded: RecordedReply) -> ScriptedReply:
 def recorded(file: str | os.PathLike[str]) -> Any:
     """Return a pytest fixture, whose value is the `RecordedRun` of the file: `run = recorded("bug-17.jsonl")`.
 
-    `perdure export ID` has written the file; its path is relative to that of the test module. Raises ConfigurationError
-    for any other file.
+    `perdure export ID` writes the file; the path is relative to the test module. Raises ConfigurationError for any
+    other file.
     """
     import pytest
 

@@ -1,4 +1,4 @@
-"""A run as its export has it (`perdure docs export`), and answers to tool calls from it: each result once."""
+"""An exported run (`perdure docs export`), and the answers to tool calls from it: each result once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HANDOFFS = TypeAdapter(dict[str, list[Message]])
 
 @dataclass
 class RecordedReply:
-    """One reply of the model, and what its call took."""
+    """One reply of the model, with the duration of its call."""
 
     iteration: int
     reply: ModelReply
@@ -39,13 +39,13 @@ class RecordedReply:
 
     @property
     def cost(self) -> float | None:
-        """In US dollars; None where it is not known."""
+        """Return the cost in US dollars; None if unknown."""
         return self.reply.cost_usd
 
 
 @dataclass
 class RecordedCall:
-    """One tool call of the model, and what it was told."""
+    """One tool call of the model, and its result."""
 
     iteration: int
     call: ToolCall
@@ -54,55 +54,55 @@ class RecordedCall:
 
 @dataclass
 class Recording:
-    """Everything of a run that an export has, without the runs that it has called."""
+    """The contents of a run's export, without the runs that it called."""
 
     id: str
     agent: Agent
-    """As it was recorded; `offered` completes it."""
+    """The recorded agent; `offered` completes it."""
     options: RecordedOptions
     inputs: JsonObject
     messages: list[Message]
-    """The conversation that the run began with."""
+    """The conversation at the beginning of the run."""
     tools: list[ToolSpec] = field(default_factory=list)
     offered: list[Tool] = field(default_factory=list)
     handoffs: dict[str, list[Message]] = field(default_factory=dict)
-    """The instructions of the agents as which the run may go on, by path."""
+    """Instructions of the agents that the run may hand over to, by path."""
     handed: dict[str, tuple[list[ToolSpec], list[Tool]]] = field(default_factory=dict)
-    """The path of an agent as which the run has gone on → its `tools`, and its `offered`."""
+    """Path of an agent that the run was handed over to → its `tools` and its `offered`."""
     given: frozenset[str] = frozenset()
-    """The options that a handoff has left as they were."""
+    """Options that a handoff leaves unchanged."""
     deps: Any = None
     replies: list[RecordedReply] = field(default_factory=list)
     calls: list[RecordedCall] = field(default_factory=list)
     steering: dict[int, list[str]] = field(default_factory=dict)
-    """Iteration → the messages that were read before its model call."""
+    """Iteration → messages read before its model call."""
     lost_native_tools: bool = False
-    """Whether the provider has refused tools, and the run went on without native ones (`tool_protocol: auto`)."""
+    """Whether the provider refused tools, and the run continued without native ones (`tool_protocol: auto`)."""
     decisions: dict[tuple[int, str], Approval] = field(default_factory=dict)
-    """Iteration and call id → what a person has decided."""
+    """Iteration and call id → a person's decision."""
     status: str = ""
     output: Any = None
     failure: JsonObject | None = None
-    """The kind and the text of the error, of a run that failed or was ended."""
+    """Kind and text of the error, for a failed or ended run."""
 
     @property
     def has_ended(self) -> bool:
         return self.status not in ("", "running", "waiting_for_approval", "held")
 
     def as_agent(self, path: str) -> Recording:
-        """Return the same, as the agent of that path that the run may be handed over to."""
+        """Return the recording as that of the agent at this path, to which the run may be handed over."""
         others = others_of(self.agent)
         tools, offered = self.handed.get(path, ([], []))
         return replace(self, agent=with_others(others[path], others), tools=tools, offered=offered)
 
     @property
     def usage(self) -> Usage:
-        """Of the model calls of the run itself."""
+        """Return the usage of the run's own model calls."""
         return sum((each.reply.usage for each in self.replies), Usage())
 
 
 def read_recording(file: str | PathLike[str]) -> Recording:
-    """Return the run in a file that `perdure export` has written. Raises ConfigurationError for any other file."""
+    """Return the run in a file written by `perdure export`. Raises ConfigurationError for any other file."""
     path = Path(file)
     try:
         with path.open(encoding="utf-8") as lines:
@@ -120,7 +120,7 @@ def _parse_lines(lines: Iterable[str]) -> Iterator[Any]:
 
 
 def recording_of(lines: Iterable[Any], source: str) -> Recording:
-    """Run whose lines these are, in order. Raises ConfigurationError, which names the `source`, for others."""
+    """Return the run of these lines, in order. Raises ConfigurationError, which names the `source`, for other lines."""
     recording: Recording | None = None
     steering: defaultdict[int, list[str]] = defaultdict(list)
     first = 1
@@ -200,9 +200,9 @@ Key = tuple[str, str]
 
 
 def call_key(call: ToolCall) -> Key:
-    """Equal for calls that ask for the same: of one tool, with arguments that mean the same JSON.
+    """Return a key that is equal for equivalent calls: of one tool, with arguments that mean the same JSON.
 
-    Neither the order of the arguments nor the spelling of numbers counts, nor an argument that is null.
+    Ignores the order of the arguments, the spelling of numbers, and null arguments.
     """
     try:
         arguments = parse_tool_arguments(call.arguments)
@@ -221,7 +221,7 @@ def _plain(value: Any) -> Any:
 
 
 class Unmatched(Exception):
-    """The model asks for something of which the record has no result (any more)."""
+    """The model makes a call without a (further) recorded result."""
 
     def __init__(self, calls: Sequence[ToolCall]) -> None:
         super().__init__(", ".join(f"{call.name}({call.arguments})" for call in calls))
@@ -229,31 +229,31 @@ class Unmatched(Exception):
 
 
 class Answers:
-    """The recorded calls that were not asked for yet."""
+    """The recorded calls that the rerun has not made yet."""
 
     def __init__(self, recorded: Sequence[RecordedCall]) -> None:
         self._recorded = list(recorded)
         self._keys = [call_key(each.call) for each in recorded]
         self._used: set[int] = set()
         self.reached = 0
-        """The last iteration of the record that has answered a call."""
+        """The last recorded iteration that has answered a call."""
         self.skipped: list[RecordedCall] = []
-        """What was not asked for when something of a later iteration was."""
+        """Recorded calls that the rerun had not made when it made one of a later iteration."""
 
     @property
     def used(self) -> int:
-        """Return how many recorded calls were asked for."""
+        """Return the number of recorded calls made."""
         return len(self._used)
 
     @property
     def left(self) -> list[RecordedCall]:
-        """Recorded calls that were not asked for, in order."""
+        """Return the recorded calls not yet made, in order."""
         return [each for number, each in enumerate(self._recorded) if number not in self._used]
 
     def claim(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """Return the results of the calls of one reply, whose order does not count.
+        """Return the results of the calls of one reply; their order does not matter.
 
-        Raises Unmatched, and takes nothing, when the record has no result for one of them.
+        Raises Unmatched, and takes nothing, if the record lacks a result for one of them.
         """
         taken: dict[int, int] = {}
         for place, call in enumerate(calls):

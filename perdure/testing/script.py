@@ -1,4 +1,4 @@
-"""What a script is made of: replies, their builders, and the request that each of them answers."""
+"""The parts of a script: replies, their builders, and the request that each reply answers."""
 
 from __future__ import annotations
 
@@ -17,42 +17,44 @@ Api = Literal["chat", "responses", "anthropic"]
 
 
 class ScriptedReply(BaseModel):
-    """One answer of the scripted model; every wire format carries all of it."""
+    """One answer of the scripted model, complete in every wire format."""
 
     model_config = ConfigDict(extra="forbid")
 
     text: str = ""
     tool_calls: list[ToolCall] = []
-    """`arguments` may be given as an object, and left out, as the `id` may be.
+    """`arguments` may be an object or missing; `id` may be missing.
 
-    Text that is not a JSON object reaches an Anthropic client as that text when
-    the response is not streamed, since this format has no other place for it.
+    Text that is not a JSON object reaches an Anthropic client unchanged if the response is not streamed, since this
+    format has no other place for it.
     """
     thinking: str | None = None
     """A thinking block with a signature (Anthropic), a reasoning item (Responses), `reasoning_content` (chat)."""
     provider_items: list[JsonObject] = []
-    """What the provider's own tools did, verbatim, before the text: blocks (Anthropic), output items (Responses). Chat
-    has no place for them."""
+    """Calls of the provider's own tools, verbatim, before the text: blocks (Anthropic), output items (Responses). Chat
+    has no place for them.
+    """
     finish_reason: str | None = None
-    """The provider's word for why the model stopped; None: the one that fits."""
+    """The provider's word for why the model stopped; None chooses the fitting one."""
     input_tokens: int | None = None
     output_tokens: int | None = None
-    """Usage as reported; None: over HTTP, a quarter of the bytes of the request, and of the characters of the reply."""
+    """Reported usage; None: over HTTP, a quarter of the bytes of the request, and of the characters of the reply."""
     cached_input_tokens: int = Field(default=0, ge=0)
-    """How many of the input tokens, at most all of them, the provider says to have had in its prompt cache."""
+    """Number of input tokens, at most all of them, that the provider reports as read from its prompt cache."""
 
     status: int = 200
     error: JsonObject | None = None
-    """The body, verbatim; None with a `status` other than 200: an error in the provider's shape. With status 200, in
-    a stream, the content comes first and this error ends the stream."""
+    """The body, verbatim; None with a `status` other than 200: an error in the provider's shape. With status 200, in a
+    stream, the content comes first and this error ends the stream.
+    """
     headers: dict[str, str] = {}
 
     delay: float = Field(default=0.0, ge=0)
-    """Seconds before anything is sent."""
+    """Seconds before the first byte."""
     chunk_delay: float = Field(default=0.0, ge=0)
     """Seconds before each event of a stream."""
     drop_after: int | None = None
-    """Close the connection after so many events of a stream, or at once when the response is not streamed."""
+    """Close the connection after this many events of a stream, or at once if the response is not streamed."""
 
     @field_validator("tool_calls", mode="before")
     @classmethod
@@ -67,7 +69,7 @@ class ScriptedReply(BaseModel):
 
 
 def _complete_call(call: JsonObject, earlier: int) -> JsonObject:
-    """Return the call with an id and the text of its arguments, after so many others of its tool."""
+    """Return the call with an id and the text of its arguments, after `earlier` other calls of its tool."""
     arguments = call.get("arguments", {})
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
     return {"id": f"call_{call.get('name')}{f'_{earlier + 1}' if earlier else ''}", **call, "arguments": text}
@@ -75,7 +77,7 @@ def _complete_call(call: JsonObject, earlier: int) -> JsonObject:
 
 @dataclass
 class ScriptedRequest:
-    """One request as the scripted model received it, and how it ended."""
+    """One request received by the scripted model, and its end."""
 
     path: str
     api: Api
@@ -90,13 +92,13 @@ class ScriptedRequest:
     """Names in lower case."""
     read_messages: Callable[[JsonObject], list[Message]] = field(default=lambda body: [], repr=False)
     aborted: bool = False
-    """The client left before it had the whole response."""
+    """Whether the client left before the end of the response."""
     finished_at: float | None = None
-    """When the response was sent or given up; None while it is under way."""
+    """Time when the response was sent or abandoned; None before that."""
 
     @cached_property
     def messages(self) -> list[Message]:
-        """Conversation of the request in the neutral form, whatever its wire format."""
+        """Return the request's conversation in the neutral form, for any wire format."""
         return self.read_messages(self.body)
 
     @property
@@ -106,8 +108,9 @@ class ScriptedRequest:
 
 
 Script = Sequence[ScriptedReply | Sequence[ScriptedReply]] | Callable[[ScriptedRequest], ScriptedReply]
-"""The reply to each step, or a function that gives it. A sequence in place of a reply has the replies to the first,
-second, … request of this step; the last one repeats."""
+"""The reply to each step, or a function that returns it. A sequence in place of a reply has the replies to the first,
+second, … request of this step; the last one repeats.
+"""
 
 
 class ScriptExhausted(Exception):
@@ -117,7 +120,7 @@ class ScriptExhausted(Exception):
 def choose_reply(script: Script, request: ScriptedRequest) -> ScriptedReply:
     """Return the script's reply to the request's step and attempt.
 
-    Raises ScriptExhausted when there is none, and what a function raises that is the script.
+    Raises ScriptExhausted if there is none, and the errors of a script that is a function.
     """
     if callable(script):
         return script(request)
@@ -143,7 +146,7 @@ def asks(*calls: ToolCall, **more: Any) -> ScriptedReply: ...
 
 
 def asks(*calls: Any, **named: Any) -> ScriptedReply:
-    """Reply that asks for tools: `asks("look", at="sky")`, or `asks(call("look", at="sky"), call("listen"))`.
+    """Return a reply that calls tools: `asks("look", at="sky")`, or `asks(call("look", at="sky"), call("listen"))`.
 
     With the name of one tool, the named arguments are that call's. With calls, they are further fields of
     `ScriptedReply`, such as `text`.
@@ -154,9 +157,9 @@ def asks(*calls: Any, **named: Any) -> ScriptedReply:
 
 
 def call(tool: str, id: str = "", /, **arguments: Any) -> ToolCall:
-    """One tool call, with the id `call_TOOL` unless another one is given.
+    """Return a tool call, by default with the id `call_TOOL`.
 
-    Give ids where one reply asks for the same tool twice. For arguments that are not a JSON object, make a
-    `ToolCall`: it takes the text that the model writes.
+    Give ids if one reply calls the same tool twice. For arguments that are not a JSON object, create a `ToolCall`,
+    which takes the model's text.
     """
     return ToolCall(id=id or f"call_{tool}", name=tool, arguments=json.dumps(arguments))

@@ -1,4 +1,4 @@
-"""A scripted model behind real HTTP on loopback, in a test, as a program, or in the place of an agent's own."""
+"""A scripted model behind real HTTP on loopback: in a test, as a program, or in place of an agent's own model."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from .wires.table import Wire
 class ScriptedModel:
     """Plays a script to every client that speaks Chat Completions, Responses or Anthropic Messages.
 
-    Which reply a request gets depends on the request alone: its step is the number of assistant turns in its
-    conversation, less `seed_assistant_turns`. So a call that is made again, after a failure or by another worker after
-    a crash, gets the same reply. Only a sequence in place of a reply depends on how often its step was requested, by
-    all clients together. When context trimming drops assistant turns, use a function as the script.
+    The reply depends on the request alone: its step is the number of assistant turns in its conversation, less
+    `seed_assistant_turns`. So a repeated call, after a failure or on another worker after a crash, gets the same reply.
+    Only a sequence in place of a reply depends on the number of requests for its step, by all clients together. If
+    context trimming drops assistant turns, use a function as the script.
 
     A conversation that the real API would refuse (an unanswered tool call, a result without its call) gets its 400,
-    unless `check_conversation` is off. So does a request for which the script has no reply.
+    unless `check_conversation` is off. So does a request without a reply in the script.
 
     Use it as a context manager, or call `start` and `close`. `port` 0 takes any free one.
     """
@@ -73,12 +73,12 @@ class ScriptedModel:
         return self.url
 
     def start(self) -> Self:
-        """Serve, in threads of this process. Raises OSError when the port is taken."""
+        """Serve, in threads of this process. Raises OSError if the port is taken."""
         self._server = LoopbackServer(self, self._port)
         return self
 
     def close(self) -> None:
-        """Stop at once: give up the responses under way and close the connections. The requests stay readable."""
+        """Stop at once: abandon unfinished responses and close the connections. The requests stay readable."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -90,7 +90,7 @@ class ScriptedModel:
         self.close()
 
     def wait_until(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
-        """Block until `condition` holds; it is evaluated whenever a request arrives or ends.
+        """Block until `condition` holds; it is evaluated when a request arrives or ends.
 
         Raises TimeoutError after `timeout` seconds.
 
@@ -120,7 +120,7 @@ class ScriptedModel:
         return request
 
     def reply_to(self, wire: Wire, request: ScriptedRequest) -> ScriptedReply:
-        """Return the script's reply, or a 400 that says why there is none; the server calls this."""
+        """Return the script's reply, or a 400 that explains its absence; the server calls this."""
         fault = wire.find_fault(request.body) if self._check_conversation else None
         if fault:
             return ScriptedReply(status=400, error=wire.error(400, fault))
@@ -143,7 +143,7 @@ class ScriptedModel:
 def read_script(text: str) -> Script:
     """Return the script in JSON text: a list of replies, with a list of replies where attempts differ.
 
-    Raises ValueError when the text is not such a list.
+    Raises ValueError if the text is not such a list.
     """
     steps = json.loads(text)
     if not isinstance(steps, list):
@@ -174,7 +174,7 @@ __all__ = ["ScriptedModel", "ScriptedReply", "ScriptedRequest", "main"]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGINT or SIGTERM; the first line on stdout is the URL.
 
-    Raises SystemExit with code 2 when the script cannot be read.
+    Raises SystemExit with code 2 if the script can't be read.
     """
     parser = argparse.ArgumentParser(prog="python -m perdure.testing.server", description=__doc__)
     parser.add_argument("--script", required=True, help="FILE.json (a list of replies), or FILE.py:function")
@@ -195,8 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def open_script(source: str) -> Script:
     """Return the script in a JSON file (`FILE.json`), or a function of a Python file (`FILE.py:function`).
 
-    Raises OSError when the file cannot be read, ValueError when it is not such a file, and AttributeError when it
-    does not define the function. What the Python file raises is raised as it is.
+    Raises OSError if the file can't be read, ValueError if it is not such a file, AttributeError if it does not define
+    the function, and any error of the Python file.
     """
     path, _, function = source.rpartition(":")
     if not path.endswith(".py"):
@@ -216,9 +216,9 @@ if __name__ == "__main__":
 
 
 def with_script(agent: Agent, model: ScriptedModel) -> Agent:
-    """Return the agent, whose model is the script, and so is that of the agents that it calls.
+    """Return the agent with the script as its model; the same for the agents that it calls.
 
-    Raises RuntimeError while the scripted model is not running, and as `record_tools` does.
+    Raises RuntimeError before the scripted model is started, and as `record_tools` does.
     """
     _, others = record_tools(with_delegates(agent))
     scripted = {path: _with_endpoint(other, model) for path, other in others.items()}
@@ -231,5 +231,5 @@ def _with_endpoint(agent: Agent, model: ScriptedModel) -> Agent:
     endpoint = model.anthropic_endpoint if provider == "anthropic" else model.openai_endpoint
     change = {"provider": provider, "connection": Connection(kind="anonymous", endpoint=endpoint)}
     if declared.provider_key not in PROVIDERS:
-        change["api_type"] = "chat"  # Another package's API has a name that the script does not know.
+        change["api_type"] = "chat"  # The script does not know the API names of other packages.
     return agent.model_copy(update={"model": declared.model_copy(update=change)})
