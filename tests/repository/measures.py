@@ -1,8 +1,8 @@
 """Measures of the package's names, sizes and constants: `python -m tests.repository.measures [NAME…]`.
 
 With a measure's name, the program lists each place that counts; with `rooms`, the syntax nodes of each room; with
-`budgets`, it lowers the budgets in CONTRIBUTING.md to them; with `constants`, it lists constants of time and size in
-their order.
+`budgets`, it writes CONTRIBUTING.md's figures, lowering each budget to them; with `constants`, it lists constants of
+time and size in their order.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ TESTS = ROOT / "tests"
 GUIDE = ROOT / "CONTRIBUTING.md"
 BUDGET = re.compile(r"^\| (?P<room>[a-z]+) \| (?P<nodes>[\d,]+) \|$", re.MULTILINE)
 """A row of CONTRIBUTING's table of budgets."""
+FEATURE = re.compile(
+    r"^\| (?P<name>[^|`]+) \| (?P<files>`[^|]+`) \| (?P<nodes>[\d,]+) \| \[(?P<page>[^|]+)\) \|$", re.MULTILINE
+)
+"""A row of CONTRIBUTING's table of features."""
 MESSAGE_WORDS = 3
 """So many words make a text of the code a message."""
 
@@ -101,15 +105,35 @@ def rooms_over_budget() -> tuple[list[str], int]:
     ], 0
 
 
+def files_of_features() -> dict[str, list[Path]]:
+    """The files that carry each feature, by CONTRIBUTING.md, whose patterns are those of `Path.glob`."""
+    return {
+        row["name"]: [
+            path
+            for pattern in re.findall(r"`([^`]+)`", row["files"])
+            for path in sorted(PACKAGE.glob(f"{pattern}/*.py" if pattern.endswith("**") else pattern))
+        ]
+        for row in FEATURE.finditer(GUIDE.read_text())
+    }
+
+
+def nodes_of_features() -> dict[str, int]:
+    """The syntax nodes of each feature's files."""
+    return {name: sum(_nodes_in(trees()[path]) for path in files) for name, files in files_of_features().items()}
+
+
 def lower_budgets() -> None:
-    """Write each room's nodes into CONTRIBUTING.md, where they are fewer than its budget."""
-    nodes = nodes_of_rooms()
+    """Write each room's nodes into CONTRIBUTING.md, where they are fewer than its budget, and each feature's."""
+    nodes, features = nodes_of_rooms(), nodes_of_features()
 
     def row(found: re.Match[str]) -> str:
         least = min(nodes[found["room"]], int(found["nodes"].replace(",", "")))
         return f"| {found['room']} | {least:,} |"
 
-    GUIDE.write_text(BUDGET.sub(row, GUIDE.read_text()))
+    def feature(found: re.Match[str]) -> str:
+        return found[0].replace(f"| {found['nodes']} |", f"| {features[found['name']]:,} |")
+
+    GUIDE.write_text(FEATURE.sub(feature, BUDGET.sub(row, GUIDE.read_text())))
 
 
 def density() -> float:

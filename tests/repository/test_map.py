@@ -32,7 +32,8 @@ def test_the_readme_says_what_each_room_is_for() -> None:
 
 
 def test_paths_in_the_guide_exist() -> None:
-    paths = [path for path in WRITTEN_PATH.findall(GUIDE) if "ROOM" not in path]
+    text = re.sub(r"### Features.*?\n## ", "", GUIDE, flags=re.DOTALL)  # Its paths are those of `test_measures`.
+    paths = [path for path in WRITTEN_PATH.findall(text) if "ROOM" not in path]
     assert len(paths) > 20
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
