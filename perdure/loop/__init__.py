@@ -1,1 +1,1 @@
-"""The agent loop of §9 and §13.7: deterministic, and written once for all who supply its effects."""
+"""The agent loop of §9 and §13.7: deterministic, and shared by every implementation of its effects."""

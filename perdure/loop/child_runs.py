@@ -1,4 +1,4 @@
-"""Runs that are tool calls of another run: what they may do, and what becomes of how they end."""
+"""Runs that are tool calls of another run: their allowance, and their results."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _UNSAID = Agent()
 def child_options(
     options: Options, allowance: Allowance, *, single: bool, caller: Agent = _UNSAID, called: Agent = _UNSAID
 ) -> Options:
-    """Return the options of a called run: the caller's, and what the called agent's file says, within the allowance.
+    """Return the options of a called run: the caller's, and those of the called agent's file, within the allowance.
 
-    Not its own turn, and not `raw`: the caller's model reads the answer. Of a threshold of cost the caller tells, too.
-    One that is to be single makes one model call, with its whole prompt (§13.3). Raises LoadError for a setting of an
-    agent's file that is wrong.
+    The called run takes neither the caller's turn nor `raw`: the caller's model reads the answer. The caller also
+    reports the cost threshold. A run that is to be single makes one model call, with its whole prompt (§13.3). Raises
+    LoadError for a wrong setting in an agent's file.
     """
     allowed = options.model_copy(
         update={
@@ -43,7 +43,7 @@ def child_options(
 
 
 def depth_refusal(name: str, options: RunOptions, depth: int) -> ToolResult | None:
-    """Return the result of a call that would lead too deep; `depth` is how many runs are above the caller."""
+    """Return the result of a call that would exceed `max_depth`; `depth` is the number of runs above the caller."""
     if depth < options.max_depth:
         return None
     text = (
@@ -54,7 +54,7 @@ def depth_refusal(name: str, options: RunOptions, depth: int) -> ToolResult | No
 
 
 def answer_result(output: Any) -> ToolResult:
-    """Return the result of a call whose run has ended well: what it has answered, and nothing else of it."""
+    """Return the result of a call whose run succeeded: its answer alone."""
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
     return ToolResult.of_text(text)
 
@@ -65,7 +65,7 @@ def end_of(result: ToolResult, state: LoopState) -> ChildEnd:
 
 
 def failure_result(name: str, error: RunError) -> ToolResult:
-    """Return the result of a call whose run has failed, or was cancelled."""
+    """Return the result of a call whose run failed or was cancelled."""
     if isinstance(error, RunCancelled):
         return ToolResult.cancellation(outcome_unknown=True)
     text = f"Error: Tool '{name}' failed: {error.kind}: {error}"

@@ -1,4 +1,4 @@
-"""The decisions of people about the tool calls of a run, and what becomes of a call by them."""
+"""The decisions of people about the tool calls of a run, and their effect on a call."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class Immediate:
 
 @dataclass(frozen=True)
 class Admitted:
-    """A call that may be executed, once a person approves it if one is to be asked."""
+    """A call that may be executed, after a person's approval if it needs one."""
 
     request: ToolRequest
     ask: str | None = None
-    """Why a person is to be asked, "" for no reason that is known; None for a call that needs nobody."""
+    """The reason to ask a person, "" if none is known; None for a call that needs no approval."""
     is_edited: bool = False
-    """Whether a person has changed the model's arguments."""
+    """Whether a person changed the model's arguments."""
 
 
 def refusal(text: str, kind: str) -> Immediate:
-    """Return a call that can't be executed; the model is told why."""
+    """Return the refusal of a call that can't be executed; the model reads the reason."""
     return Immediate(ToolResult.failure(text, kind=kind))
 
 
 @dataclass
 class HumanDecisions:
-    """Ask people about the tool calls of a run. The methods wait, and raise `Cancelled` as effects do."""
+    """Asks people about the tool calls of a run. The methods wait, and raise `Cancelled` as effects do."""
 
     effects: Effects
     state: LoopState

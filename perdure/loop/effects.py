@@ -1,4 +1,4 @@
-"""Everything that the loop does besides deciding: the interface to the world outside."""
+"""The effects of the loop: its interface to the outside world."""
 
 from __future__ import annotations
 
@@ -17,48 +17,49 @@ from .state import LoopState
 
 
 class Cancelled(Exception):
-    """The run was cancelled while the loop waited; what it waited for was given up (§13.2)."""
+    """The run was cancelled while the loop waited; the wait is over (§13.2)."""
 
 
 class Slept(Exception):
-    """No worker took the run up for so long that the model is to be told before it is called."""
+    """No worker took the run up for so long that the model must learn of it before its next call."""
 
 
 class Calling(NamedTuple):
-    """How the model is called, besides its conversation."""
+    """The options of one model call, besides its conversation."""
 
     iteration: int
     with_tools: bool = True
     """Whether it may call tools."""
     prompted: Literal["", "act", "answer"] = ""
-    """Set where the model is told of its tools in the prompt: it may act now, or has to give its final answer."""
+    """Set if the prompt describes the tools to the model: `act` if it may act now, `answer` if it must give its final
+    answer."""
     step: int = 0
-    """There: which of the `max_iterations` steps in which it may act this is, from 1."""
+    """With `prompted`: the current step of the `max_iterations` in which the model may act, from 1."""
     fallback: int = 0
-    """Which model of the agent's `fallback` is called, from 1; 0 for its own."""
+    """The index of the model in the agent's `fallback`, from 1; 0 for the agent's own model."""
     tools: Mapping[str, str | None] | None = None
-    """The tools that it is offered, with their descriptions; None for all."""
+    """The tools offered to it, with their descriptions; None for all."""
 
 
 class Effects(Protocol):
-    """Implemented by the workflow on Temporal, and by the in-process runner with direct calls.
+    """The effects of a run: implemented by the workflow on Temporal, and by the in-process runner with direct calls.
 
     Every effect that waits raises `Cancelled` when the run is cancelled meanwhile, except `run_tool` and `run_agent`:
-    what has started is awaited for its grace period.
+    these wait for a call that has started, for its grace period.
     """
 
     @property
     def version(self) -> int:
-        """The `LOOP_VERSION` that the run goes by: the same at each replay, whatever worker executes it."""
+        """The `LOOP_VERSION` of the run: the same at each replay, on any worker."""
 
     def cancelled(self) -> bool:
         """Return whether the run was cancelled."""
 
     def has_steering(self) -> bool:
-        """Return whether steering messages wait to be read."""
+        """Return whether unread steering messages wait."""
 
     def drain_steering(self) -> list[str]:
-        """The texts of all waiting steering messages, in the order they were sent; each is given once."""
+        """The texts of all waiting steering messages, in the order they were sent; each is returned once."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -67,52 +68,50 @@ class Effects(Protocol):
         """Return a number from [0, 1)."""
 
     def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
-        """Add an event to the run's log; `data` is what `perdure.event_data` declares for the type."""
+        """Add an event to the run's log; `perdure.event_data` declares the `data` of each type."""
 
     async def checkpoint(self, state: LoopState) -> None:
         """Called before each iteration. It may continue the run in a new link, and then does not return."""
 
     async def hand_off(self, path: str) -> None:
-        """Go on as the agent of that path, and then do not return.
+        """Continue as the agent of that path, and then do not return.
 
-        Returns if the run was cancelled, or has steering messages to read before.
+        Returns if the run was cancelled, or has steering messages to read first.
         """
 
     async def sleep(self, seconds: float, why: str) -> None:
-        """Wait; `why` is shown to people."""
+        """Wait; people see `why`."""
 
     def is_held_for(self, reason: HoldReason) -> bool:
-        """Return whether the run is held for this, instead of failing."""
+        """Return whether the run is held for this reason, instead of failing."""
 
     async def hold(self, error: RunError, reason: HoldReason) -> None:
-        """Wait until somebody lets the run go on, which may have changed its options; without that, it would have
-        failed with the error.
-        """
+        """Wait until a person resumes the run, perhaps with other options; without a hold, it would have failed with
+        the error."""
 
     async def wake(self) -> None:
-        """Do what `on_stale` says if no worker took the run up for `stale_after`. Raises the `RunError` of one that
-        fails.
-        """
+        """Apply `on_stale` if no worker took the run up for `stale_after`. Raises the `RunError` of a run that fails
+        for it."""
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         """Make one attempt of a model call. Raises `ModelError` when the provider or the connection to it fails, and
-        `Slept` if the model is to be told of that first.
-        """
+        `Slept` if the model must first learn that the run slept."""
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
-        """Execute one tool call. Never raises for what the tool does: a failure is a result."""
+        """Execute one tool call. Never raises an error of the tool: a failure is a result."""
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
         """Execute a call that is a run of another agent, within the allowance. Never raises, like `run_tool`.
 
-        When the run is cancelled, so is the other one.
+        Cancelling the run also cancels the called one.
         """
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
-        """Return the input guardrail's verdict on what the model is about to be sent (§13.4)."""
+        """Return the input guardrail's verdict on the messages that go to the model (§13.4)."""
 
     async def prepare_tools(self, conversation: Conversation, iteration: int) -> GuardrailResult:
-        """Return which tools the model is offered in this iteration: the `rewrite` has their descriptions, by name."""
+        """Return the tools offered to the model in this iteration: the `rewrite` maps their names to their
+        descriptions."""
 
     async def judge_output(self, message: Message) -> JudgedOutput:
         """Return the output guardrail's verdict on the model's reply, and whether a rewritten answer fits `outputs`."""
@@ -127,18 +126,18 @@ class Effects(Protocol):
         """
 
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:
-        """Return whether a person must approve the call, by the tool's own function (`ToolSpec.approval_check`): see
-        `ask`.
-        """
+        """Return whether a person must approve the call, as `ask`, by the tool's own function
+        (`ToolSpec.approval_check`)."""
 
     def idempotency_key(self, request: ToolRequest) -> str:
-        """Return the key that each attempt of the call has, and no other call."""
+        """Return the key that all attempts of the call share, and no other call has."""
 
     async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
-        """Return what the tool's own function finds out about an earlier, equal call. Never raises for what it does."""
+        """Return the outcome of an earlier, equal call, by the tool's own function. Never raises an error of the
+        function."""
 
     def misfits(self, request: ToolRequest) -> list[str]:
-        """Return why the call can't be executed with its arguments, as far as that is known without its function."""
+        """Return the reasons why the arguments do not fit the tool, from the checks that do not need its function."""
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
         """Wait until a person approves or denies the call, or answers the question, or `asked.deadline` has passed."""

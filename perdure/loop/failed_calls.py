@@ -1,4 +1,4 @@
-"""What the loop does about a failed model call: one row for each kind of failure."""
+"""The loop's reaction to a failed model call: one row for each kind of failure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from ..event_data import HoldReason
 
 
 class Aftermath(NamedTuple):
-    """What is done, in this order."""
+    """The reactions, in their order."""
 
     asked_again: Literal["attempts", "waits", "shortened", "never"]
-    """The same model: `attempts`, up to `max_llm_retries` times with growing pauses; `waits`, for as long as
-    `rate_limit_seconds` allow, which costs no attempt (as `attempts` while there are other models); `shortened`, with a
-    conversation that is cut, once no other model takes the whole one.
-    """
+    """A retry with the same model: `attempts`, up to `max_llm_retries` times with growing pauses; `waits`, for as long
+    as `rate_limit_seconds` allow, at the cost of no attempt (as `attempts` while there are other models); `shortened`,
+    with a shorter conversation, once no other model takes the whole one."""
     passed_on: bool
-    """To the next model of the agent's `fallback`, if it has one."""
+    """Whether the next model of the agent's `fallback` is called, if there is one."""
     held_for: HoldReason | None
-    """With this reason, where `on_failure` is `hold`; None: the run fails in any case."""
+    """The reason for which the run is held, if `on_failure` is `hold`; None: the run fails in any case."""
 
 
 # fmt: off
@@ -42,7 +41,7 @@ AFTER: Mapping[str, Aftermath] = {
     "context_length":   Aftermath("shortened", True,      "context"),
     "unsupported":      Aftermath("never",     True,      None),
     "no_tools":         Aftermath("never",     True,      None),
-    # A request that one model's API finds wrong is ours to mend; what an API can't be sent is `unsupported`.
+    # perdure must mend a request that one model's API rejects; `unsupported` is content that an API can't take.
     "bad_request":      Aftermath("never",     False,     None),
 }
 # fmt: on
@@ -50,7 +49,8 @@ _UNKNOWN = Aftermath("never", True, None)
 
 
 def after(kind: ModelErrorKind | str | None) -> Aftermath:
-    """Return the row of a kind; a failure of a kind that this version does not know is passed on, or ends the run."""
+    """Return the row of a kind; after a kind that this version does not know, the next model is called or the run
+    ends."""
     return AFTER.get(kind or "", _UNKNOWN)
 
 

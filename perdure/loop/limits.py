@@ -1,4 +1,4 @@
-"""Limits of a run: which one is reached, how its error explains it, and what the runs that it calls may use."""
+"""The limits of a run: the one that is reached, the text of its error, and the allowances of the runs that it calls."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ _BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (
     ("max_cost_usd", lambda state, now: state.cost_usd or 0.0),
     ("max_seconds", lambda state, now: now - state.started_at - state.held_seconds),
 )
-"""Field of `RunOptions`, and what has been used of it."""
+"""Field of `RunOptions`, and the amount used of it."""
 _UNTOLD = {"max_total_tokens": "untold_tokens", "max_tool_calls": "untold_calls"}
-"""Field of `RunOptions`, and that of `LoopState` with what may have been used of it besides."""
+"""Field of `RunOptions`, and the field of `LoopState` with further use of it that was not reported."""
 
 
 UNWATCHED_COST = "The cost of a model call is not known, so that warn_cost_usd may be passed unseen"
 
 
 def warning_of(options: RunOptions, state: LoopState) -> CostWarningData:
-    """Data of the event which says that the run has cost `warn_cost_usd`; only where there is such a threshold."""
+    """Data of the event that the run has cost `warn_cost_usd`; call it only if that threshold is set."""
     return CostWarningData(
         costUsd=state.cost_usd or 0.0, warnCostUsd=options.warn_cost_usd or 0.0, maxCostUsd=options.max_cost_usd
     )
 
 
 def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
-    """A limit that nobody can watch is taken for reached."""
+    """The error of a cost that cannot be measured, which counts as a limit reached."""
     known = f"; the others have cost {format_usd(state.cost_usd)}" if state.cost_usd is not None else ""
     return LimitExceededError(
         f"Budget not certain: max_cost_usd ({limit:g}) can't be held, because the cost of "
@@ -80,7 +80,8 @@ def deadline(options: RunOptions, state: LoopState) -> float | None:
 
 
 def time_is_over(options: RunOptions, why: str) -> LimitExceededError:
-    """Return the error of `max_seconds`, where it ends the wait before a model call; `why` says what was waited for."""
+    """Return the error of `max_seconds`, when it ends the wait before a model call; `why` names the reason for the
+    wait."""
     limit = options.max_seconds
     text = f"Budget exhausted: max_seconds ({limit}) reached"
     return LimitExceededError.of_option("max_seconds", text, reason=f"max_seconds: {limit} used; {why}")
@@ -93,19 +94,19 @@ def _repetition(state: LoopState) -> str | None:
 
 
 def partial_text(options: RunOptions, state: LoopState) -> str:
-    """Output of a run that a limit stopped: `limit_message`, or else a fixed text and the model's last one."""
+    """Output of a run that a limit stopped: `limit_message`, or else a fixed text and the model's last text."""
     if options.limit_message is not None:
         return options.limit_message.replace("{max_iterations}", str(options.max_iterations))
     return f"{PARTIAL_TEXT}\n\n{state.last_text}" if state.last_text else PARTIAL_TEXT
 
 
 LEAST_USD = 1e-6
-"""Less than this is nothing: what dividing leaves over."""
+"""A smaller amount counts as zero: it is a rounding error of a division."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What one called run may use; None for no limit."""
+    """The limits of one called run; None for no limit."""
 
     total_tokens: int | None = None
     tool_calls: int | None = None
@@ -115,7 +116,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class ChildEnd:
-    """How a called run has ended."""
+    """The end of a called run."""
 
     result: ToolResult
     usage: Usage = field(default_factory=Usage)
@@ -126,21 +127,21 @@ class ChildEnd:
     slept_seconds: float = 0.0
     """As in `LoopState`."""
     is_told: bool = True
-    """Whether it has told what it has used. A run that was cancelled or ended from outside does not."""
+    """Whether the run reported its use. A run that was cancelled or ended from outside does not."""
 
 
 class Spent(Exception):
-    """Nothing is left of a limit for another run, or too little; the text says of which."""
+    """Too little of a limit is left for another run; the text names the limit."""
 
 
 @dataclass
 class Allowances:
-    """Divides what is left of a run's limits among the runs that it calls.
+    """Divides the rest of a run's limits among the runs that it calls.
 
-    Those of one round that run together get equal shares. A share is reserved as long as its run goes on; what it has
-    used then counts as the caller's own; of one that does not tell it, the whole share does. Each of them makes a model
-    call before it looks at its limits. So no share of tokens or money is less than what the caller's last model call
-    has used: rather, fewer runs are started.
+    The runs of one round that run together get equal shares. A share is reserved while its run lasts; then the run's
+    use counts as the caller's own, or the whole share if the run did not report its use. Each run makes a model call
+    before it checks its limits. Therefore no share of tokens or money is smaller than the use of the caller's last
+    model call: fewer runs start instead.
     """
 
     options: RunOptions
@@ -149,11 +150,12 @@ class Allowances:
     _expected: int = 0
 
     def expect(self, runs: int) -> None:
-        """So many runs are to be started together, or refused. Without this, the next one may use all that is left."""
+        """Announce a number of runs that start together, or are refused. Without this, the next one may use all that is
+        left."""
         self._expected = runs
 
     def give_up(self) -> None:
-        """One of the expected runs will not be started."""
+        """Count one of the expected runs as not started."""
         self._expected -= 1
 
     def take(self, now: float) -> Allowance:
@@ -180,9 +182,9 @@ class Allowances:
         return share
 
     def _share(self, name: str, runs: int, used: float, least: float = 0, nothing: float = 0) -> float | None:
-        """Return what is left of a limit for each of as many of the runs as can have at least `least`.
+        """Return an equal share of the rest of a limit, for as many of the runs as can have at least `least`.
 
-        So little as `nothing` counts as nothing. Raises `Spent`.
+        An amount up to `nothing` counts as zero. Raises `Spent`.
         """
         limit = getattr(self.options, f"max_{name}")
         if limit is None:
@@ -194,7 +196,7 @@ class Allowances:
         return float(left / max(1, affordable))
 
     def settle(self, share: Allowance, end: ChildEnd) -> None:
-        """The run has ended: its share is free again, less what it has used."""
+        """Release the share of a run that ended, and count its use."""
         self._reserved.remove(share)
         self.state.usage = self.state.usage + end.usage
         self.state.tool_calls += end.tool_calls

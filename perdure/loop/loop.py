@@ -1,4 +1,4 @@
-"""The loop, in the order that the specification gives an iteration (§13.7)."""
+"""The loop, with the steps of an iteration in the specification's order (§13.7)."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from .tool_round import ToolRound
 from .verdicts import checked_verdict, with_text
 
 UNRAISED = "max_repeated_calls"
-"""The limit that is no budget: a model that repeats itself would do so again."""
+"""A limit that is not a budget, and that raising does not help: a model that repeats itself would do so again."""
 
 
 class AgentLoop(RunPart[Effects]):
     """One run of one agent. Its last event is its only terminal one.
 
     Args:
-        effects: How the loop reaches the model, the tools and everything else outside.
-        conversation: What the model is sent; the loop changes it as the run proceeds.
+        effects: The interface to the model, the tools and everything else outside.
+        conversation: The model's input; the loop extends and cuts it as the run proceeds.
         tools: The tools that the model may call, by name.
-        guarded: The points that have a guardrail: `input`, `output`, `tool`; and `tools`, where a function decides
+        guarded: The points that have a guardrail: `input`, `output`, `tool`; and `tools`, if a function decides
             which tools are offered.
         compacted: Whether there is a compactor.
         models: The agent's model and those of its `fallback`, as `PROVIDER/ID`.
         structured: Whether the agent declares `outputs`, so that an answer is read as JSON.
-        state: Where an earlier link of the run left off; None for a new run.
+        state: The state at the end of the run's earlier link; None for a new run.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class AgentLoop(RunPart[Effects]):
         return outcome
 
     def _end(self, type: EventType, data: LoggedData) -> None:
-        """Emit the terminal event, after the steering messages that came too late: a next turn reads those (§14)."""
+        """Emit the terminal event, after the steering messages that came too late: the next turn reads those (§14)."""
         self._drain_steering()
         self.emit(type, data)
 
@@ -114,7 +114,7 @@ class AgentLoop(RunPart[Effects]):
             await self.effects.wake()
             if reached := await self._final_limit():
                 return await self._stop_at(reached)
-            self._drain_steering()  # What came while the run was held.
+            self._drain_steering()  # Those that arrived while the run was held.
             await self._window.trim()
             await self._check_input()
             self._check_cancellation()
@@ -138,7 +138,7 @@ class AgentLoop(RunPart[Effects]):
                 return self._answer(reply)
 
     def _acts_too_late(self, reply: ModelReply) -> bool:
-        """Return whether the model has written an action in the place of its answer, and no step is left for it."""
+        """Return whether the model wrote an action instead of its answer, with no step left for it."""
         return self.state.steps > self.options.max_iterations and bool(reply.message.tool_calls)
 
     def _check_cancellation(self) -> None:
@@ -160,13 +160,13 @@ class AgentLoop(RunPart[Effects]):
         return reached_limit(self.options, self.state, self.effects.now())
 
     async def _final_limit(self) -> RunError | None:
-        """Return the limit that forbids another model call, once nobody raises it any more for a run that is held."""
+        """Return the limit that forbids another model call; a held run first waits for people to raise it."""
         while (limit := self._reached_limit()) and self._is_held_at(limit):
             await self.effects.hold(limit, "budget")
         return limit
 
     def _is_held_at(self, limit: RunError) -> bool:
-        """Return whether the run is held for want of a higher value of an option."""
+        """Return whether the run is held until an option has a higher value."""
         option = limit.option if isinstance(limit, LimitExceededError | MaxIterationsError) else None
         if self.options.on_limit != "raise" or option in (None, UNRAISED):
             return False
@@ -200,11 +200,11 @@ class AgentLoop(RunPart[Effects]):
         self._tools.offered = offered
         reply = await self._calls.make(with_tools=with_tools, offered=offered)
         self._window.suggest(reply)
-        # The provider's own response is given as it is (§13.7).
+        # The provider's own response is passed on unchanged (§13.7).
         return reply.model_copy(update={"faults": []}) if self.options.raw else reply
 
     async def _prepare_tools(self) -> dict[str, str | None]:
-        """Return the tools that the model is offered in this iteration, with their descriptions."""
+        """Return the tools offered to the model in this iteration, with their descriptions."""
         verdict = checked_verdict("tools", await self.effects.prepare_tools(self.conversation, self.state.iteration))
         if not verdict.allowed:
             raise ExecuteError(f"No tools to offer: {verdict.reason}", reason="prepare_tools")
@@ -232,7 +232,7 @@ class AgentLoop(RunPart[Effects]):
         self.append([message, *results])
 
     async def _hand_off(self) -> None:
-        """Go on as another agent, if the model has asked for that."""
+        """Continue as another agent, if the model asked for that."""
         if self._tools.transfer is None:
             return
         request, path = self._tools.transfer
@@ -244,9 +244,8 @@ class AgentLoop(RunPart[Effects]):
             await self.effects.hand_off(path)
 
     async def _goes_on_after(self, reply: ModelReply) -> bool:
-        """Return whether the model is called again after an answer: to read a steering message, or because it has
-        paused, or does not fit.
-        """
+        """Return whether the model is called again after an answer: to read a steering message, or because it paused,
+        or because the answer does not fit."""
         may_retry = reply.faults and self.state.output_retries < self.options.output_retries
         limit = await self._final_limit() if may_retry else self._reached_limit()
         is_steered = self.effects.has_steering() and not limit and not self._has_no_steps()

@@ -31,32 +31,32 @@ NOTHING_SAID = "The model's answer is empty"
 CUT_SHORT = "The reply was cut short before the model had said all (finish reason: {})"
 UNCOUNTED = "The provider counts no tokens: max_total_tokens is watched by an estimate of them"
 SLEPT = "[This run has just slept for {}: no worker took it up. What you know of the world may be out of date.]"
-"""What the model is told with `on_stale="tell"`, as a message of a user."""
+"""The message to the model with `on_stale="tell"`, in the role of a user."""
 CHARS_PER_TOKEN = 4
 """Roughly."""
 MAX_WAIT_SECONDS = 60.0
 MIN_COUNTED_SECONDS = 1.0
-"""Each wait for a rate limit counts as this much at least, so that a provider which always says "retry at once" can't
-keep a run for ever."""
+"""The least time that a wait for a rate limit counts, so that a provider that always answers "retry at once" can't keep
+a run going for ever."""
 
 
 @dataclass
 class ModelCalls(RunPart[Effects]):
-    """Calls the model for one run: says so, tries until it succeeds, counts what was used, and tells it."""
+    """Calls the model for one run: announces the call, tries until it succeeds, and counts and reports its usage."""
 
     make_room: Callable[[ModelError | None], Awaitable[bool]]
-    """Cuts the conversation, for a model that has refused it if any; returns whether that may help."""
+    """Cuts the conversation, for the model that refused it if any; returns whether that may help."""
     is_seen: bool
     """Whether readers may see the model's text at once; if not, a guardrail judges it first."""
     _too_long: list[tuple[int, ModelError]] = field(default_factory=list, init=False)
-    """Which models have found the conversation too long that is sent now."""
+    """The models that found the current conversation too long."""
     _offered: Mapping[str, str | None] | None = field(default=None, init=False)
-    """The tools that the model is offered now; None for all."""
+    """The tools offered to the model now; None for all."""
 
     async def make(self, *, with_tools: bool, offered: Mapping[str, str | None] | None = None) -> ModelReply:
-        """Return the model's reply to the conversation, for which it is offered these tools, or all.
+        """Return the model's reply to the conversation, with these tools offered, or all.
 
-        Raises what `_call_with_retry` raises.
+        Raises the errors of `_call_with_retry`.
         """
         self._offered = offered
         self._tell_of_sleep()
@@ -73,7 +73,7 @@ class ModelCalls(RunPart[Effects]):
         return reply
 
     def emit_cost(self) -> None:
-        """Say once that the run has cost `warn_cost_usd`, or that this can't be known."""
+        """Report once that the run has cost `warn_cost_usd`, or that its cost can't be known."""
         match self.state.cost_news(self.options.warn_cost_usd):
             case "reached":
                 self.emit("cost_warning", warning_of(self.options, self.state))
@@ -81,7 +81,7 @@ class ModelCalls(RunPart[Effects]):
                 self.emit_status(UNWATCHED_COST)
 
     async def _call_or_hold(self, with_tools: bool) -> ModelReply:
-        """Reply of a call that is made again each time that the run was held for its failure, and goes on."""
+        """Reply of a call that is repeated each time a person resumes the run, which is held for the call's failure."""
         while True:
             try:
                 return await self._call_shortened(with_tools)
@@ -92,7 +92,7 @@ class ModelCalls(RunPart[Effects]):
                 await self.effects.hold(error, reason)
                 self.state.fallback = 0
                 if reason == "context":
-                    await self.make_room(None)  # To what the options say by now.
+                    await self.make_room(None)  # The options may have changed.
             except LimitExceededError as limit:
                 if self.options.on_limit != "raise" or not self.effects.is_held_for("budget"):
                     raise
@@ -100,9 +100,10 @@ class ModelCalls(RunPart[Effects]):
                 self.state.fallback = 0
 
     async def _call_shortened(self, with_tools: bool) -> ModelReply:
-        """Reply to the conversation, or to what is left of it after cuts: the models take no more, and have all failed.
+        """Reply to the conversation, or to a shorter one after cuts: all models have failed, and some found it too
+        long.
 
-        The first one that finds it too long is asked again.
+        The first one that found it too long is asked again.
         """
         for _ in range(CUTS):
             self._too_long.clear()
@@ -120,9 +121,9 @@ class ModelCalls(RunPart[Effects]):
         ) from refusal
 
     async def _call_until_answered(self, with_tools: bool) -> ModelReply:
-        """Reply of the model that the run calls, or of the first one after it that does not fail for good.
+        """Reply of the run's current model, or of the first one after it that does not fail for good.
 
-        That one is called from then on: it knows what it has thought, and the other may well fail again.
+        That one becomes the current model: it knows its own thinking, and the other may well fail again.
         """
         others = [each for each in range(len(self.models)) if each != self.state.fallback]
         failures: list[str] = []
@@ -140,13 +141,13 @@ class ModelCalls(RunPart[Effects]):
                 raise Cancelled
 
     async def _call_with_retry(self, with_tools: bool, *, has_others: bool) -> ModelReply:
-        """Call one model until it succeeds, for at most `max_llm_retries` attempts.
+        """Call one model until it succeeds, with at most `max_llm_retries` attempts.
 
         A wait for a rate limit, or one of more than a minute that the provider asks for, costs no attempt; all such
-        waits together take at most `rate_limit_seconds`. Where there are other models (`has_others`), it is a failure
-        as any other. Raises `LimitExceededError`, the error of `max_seconds`, when a wait would go on beyond that: at
-        that time. Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is
-        cancelled.
+        waits together take at most `rate_limit_seconds`. If there are other models (`has_others`), it counts as a
+        failure like any other. Raises `LimitExceededError`, the error of `max_seconds`, when a wait would go on beyond
+        that: at that time. Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the
+        run is cancelled.
         """
         retries = Retries(self.effects, self.options, has_others)
         while True:
@@ -171,7 +172,8 @@ class ModelCalls(RunPart[Effects]):
         self.emit("model_fallback", data)
 
     async def _attempt(self, with_tools: bool) -> ModelReply:
-        """One attempt. Where the provider refuses tools, and the run may do without native ones, that is none yet."""
+        """Make one attempt. One that the provider refuses for its tools does not count, if the prompt can describe them
+        instead."""
         try:
             return await self._call(with_tools)
         except ModelError as error:
@@ -199,7 +201,7 @@ class ModelCalls(RunPart[Effects]):
                 raise
 
     def _require_answer(self, reply: ModelReply, calling: Calling) -> ModelReply:
-        """Return the reply, if it is one; an empty final answer is what the model said before it was asked for it.
+        """Return the reply, if it is one; the model's previous text replaces an empty final answer.
 
         Raises ModelError of kind `empty`.
         """
@@ -216,11 +218,11 @@ class ModelCalls(RunPart[Effects]):
         return reply.model_copy(update={"message": Message.assistant(self.state.draft), "warnings": warnings})
 
     def _may_be_empty(self, calling: Calling) -> bool:
-        """Return whether nothing is an answer: that no tool is needed, or the one that the model has given before."""
+        """Return whether an empty reply is an answer: no tool is needed, or the model's previous text is the answer."""
         return calling.prompted == "act" or (self.state.answering and bool(self.state.draft.strip()))
 
     def _count_uncounted(self, reply: ModelReply) -> None:
-        """Watch `max_total_tokens` by an estimate, where the provider counts nothing; say so once."""
+        """Count an estimate towards `max_total_tokens` if the provider reports no usage; report that once."""
         if self.options.max_total_tokens is None or reply.usage.total_tokens:
             return
         if not self.state.untold_tokens:
@@ -244,7 +246,7 @@ class ModelCalls(RunPart[Effects]):
         return self.state.answering or not with_tools
 
     def _emit_reply(self, reply: ModelReply, is_act: bool) -> None:
-        # Watchers saw both in parts, or the beginning; the events have them as a whole.
+        # Watchers saw both in parts, or only the beginning; the events have them complete.
         is_shown = self.options.stream and self.is_seen
         if is_shown and reply.thinking:
             self.emit("thinking", ThinkingData(token=reply.thinking))
@@ -271,7 +273,7 @@ class ModelCalls(RunPart[Effects]):
 
 
 def _combined_error(error: ExecuteError, failures: Sequence[str]) -> ExecuteError:
-    """Return the last model's error, which also says what became of those before it."""
+    """Return the last model's error, extended by the failures of the models before it."""
     if not failures:
         return error
     return ExecuteError(f"{error}. The models before it: {'; '.join(failures)}", reason=error.reason)
@@ -279,7 +281,7 @@ def _combined_error(error: ExecuteError, failures: Sequence[str]) -> ExecuteErro
 
 @dataclass
 class Retries:
-    """Decides what follows each failure of a model call."""
+    """Decides the reaction to each failure of a model call."""
 
     effects: Effects
     options: RunOptions
@@ -313,7 +315,7 @@ class Retries:
         return delay, f"LLM call failed, retrying (attempt {self.attempt}/{attempts})..."
 
     def _free_wait(self, error: ModelError) -> tuple[float, str]:
-        """Wait for a limit, or for a server that says when, which costs no attempt."""
+        """Return the wait for a rate limit, or until the server's given time, which costs no attempt."""
         self.limited += 1
         delay = self._backoff(self.limited) if error.retry_after is None else error.retry_after
         if not self._may_wait(delay):
@@ -329,7 +331,7 @@ class Retries:
         return self.waited + max(delay, MIN_COUNTED_SECONDS) <= self.options.rate_limit_seconds
 
     def _backoff(self, failures: int) -> float:
-        """Doubles from failure to failure, with jitter (§9.10)."""
+        """Return seconds that double from failure to failure, with jitter (§9.10)."""
         base = self.options.retry_base_seconds
         jitter = self.effects.random() * base / 2
         return min(base * 2.0 ** min(failures - 1, 60) + jitter, MAX_WAIT_SECONDS)

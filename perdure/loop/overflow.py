@@ -1,4 +1,4 @@
-"""Keeps the conversation as short as the model takes it: by `context_budget`, and by its refusals (§13.3)."""
+"""Keeps the conversation within the model's context: by `context_budget`, and after its refusals (§13.3)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .effects import Cancelled, Effects
 from .state import RunPart
 
 CUTS = 8
-"""How often the conversation is cut for one model call."""
+"""The most cuts of the conversation for one model call."""
 AIM = 0.9
-"""Of what a model takes, so much is aimed at: figures are of tokens, and sizes of characters."""
+"""The share of the model's context that a cut aims at: its figure is in tokens, and sizes are in characters."""
 UNKNOWN_SHARE = 0.7
-"""So much of what was sent is aimed at, where the model does not say how much it takes."""
+"""The share of the refused conversation that a cut aims at, if the model does not give its limit."""
 NEARLY_FULL = 0.8
 CUT_AS_FAR = (
     ". The conversation can't be cut further: its system messages and its last {} messages are always sent. Let tools "
@@ -27,13 +27,13 @@ CUT_AS_FAR = (
 
 @dataclass
 class ContextWindow(RunPart[Effects]):
-    """What one run sends of its conversation: the oldest messages give way to a summary of them."""
+    """The part of its conversation that a run sends: a summary replaces the oldest messages."""
 
     compacted: bool
     """Whether there is a compactor."""
 
     async def trim(self) -> bool:
-        """Cut the conversation to `context_budget`, and to what its model is known to take; return whether it was cut.
+        """Cut the conversation to `context_budget` and to the model's known limit; return whether it was cut.
 
         Raises Cancelled.
         """
@@ -51,9 +51,9 @@ class ContextWindow(RunPart[Effects]):
         return True
 
     async def make_room(self, error: ModelError) -> bool:
-        """Cut a conversation that its model has refused as too long, by the figures of the refusal if it has any.
+        """Cut a conversation that its model refused as too long, by the figures of the refusal if it has any.
 
-        Returns whether it is shorter now. What the model takes is remembered. Raises Cancelled.
+        Returns whether it is shorter now. The run remembers the model's limit. Raises Cancelled.
         """
         sent = sum(self.conversation.sizes)
         share = AIM * error.limit / error.asked if error.limit and error.asked else UNKNOWN_SHARE
@@ -65,7 +65,7 @@ class ContextWindow(RunPart[Effects]):
         return sum(self.conversation.sizes) < sent
 
     def suggest(self, reply: ModelReply) -> None:
-        """Say once that the model's context is nearly full, and by which `context_budget` it would not be."""
+        """Report once that the model's context is nearly full, with the `context_budget` that avoids it."""
         used, window = reply.usage.input_tokens, window_of(self.model)
         if self.options.context_budget or self.state.budget_suggested or not window or used < NEARLY_FULL * window:
             return
@@ -78,7 +78,7 @@ class ContextWindow(RunPart[Effects]):
         self.emit_status(text)
 
     async def _compactor_summary(self, plan: TrimPlan) -> str:
-        """Compactor's summary; "" when it failed: then the built-in one is used. Raises `Cancelled`."""
+        """Compactor's summary; "" if it failed: the built-in one replaces it. Raises `Cancelled`."""
         self.emit("compaction_start", CompactionStartData())
         try:
             summary = await self.effects.compact(self.conversation, plan.head, plan.drop)

@@ -1,4 +1,4 @@
-"""What the loop remembers from one iteration to the next, what its parts share, and what a run gives in the end."""
+"""The loop's state from one iteration to the next, the base of its parts, and the outcome of a run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ..unknown_outcomes import UnknownCall, same_call
 from .verdicts import rewritten_text, value_in
 
 LOOP_VERSION = 1
-"""Which loop this is: a change that would give other commands for what a history records takes the next number, and
-leaves the older way to the runs that are recorded with a lower one (`Effects.version`)."""
+"""The version of the loop: a change that gives other commands for a recorded history takes the next number, and keeps
+the older behaviour for runs recorded with a lower one (`Effects.version`)."""
 LAST_TEXT_CHARS = 64 * 1024
 SHOWN_CALL_CHARS = 500
-"""The state travels in one payload, so it keeps what the model wrote only up to these sizes."""
+"""The state travels in one payload, so it keeps texts of the model only up to these sizes."""
 MAX_UNKNOWN_CALLS = 1000
-"""The run remembers so many calls of unknown outcome, and forgets the oldest first."""
+"""The most calls of unknown outcome that the run remembers; it forgets the oldest first."""
 CostNews = Literal["", "unknown", "reached"]
 UsageCounts = tuple[int, ...]
 """The fields of a `Usage`, in order: a short form, because a run may have thousands. The last ones may be left out."""
@@ -37,7 +37,7 @@ _USAGES = TypeAdapter(list[Usage])
 
 
 def unknown_calls_in(messages: Iterable[Message]) -> list[UnknownCall]:
-    """Return the calls of unknown outcome that a conversation tells of, without those that were settled later."""
+    """Return the calls of unknown outcome in a conversation, without those that were settled later."""
     found: list[UnknownCall] = []
     for message in messages:
         match message.metadata.get("outcome_unknown"):
@@ -66,56 +66,58 @@ class LoopState:
     last_text: str = ""
     """The last text of the model, with or without tool calls."""
     said_in: int = 0
-    """The iteration in which it has."""
+    """The iteration of `last_text`."""
     last_calls: str = ""
     """The calls of the last round, as a text that identifies them."""
     repeated: int = 0
     """How many rounds in a row asked for exactly `last_calls`."""
     output_retries: int = 0
-    """How often the model was told that its answer does not fit."""
+    """The number of answers sent back to the model because they did not fit."""
     started_at: float = 0.0
     """Seconds since the epoch."""
     cost_usd: float | None = None
-    """What the run has cost, with the runs that it has called, as far as that is known; None when nothing is."""
+    """The known cost of the run and of the runs that it called; None if no cost is known."""
     unpriced_calls: int = 0
-    """How many model calls are not in `cost_usd`. A called run that has not told its cost counts as one."""
+    """The number of model calls that `cost_usd` does not include. A called run that did not report its cost counts as
+    one."""
     untold_tokens: int = 0
-    """How many tokens called runs may have used that have not told it, and model calls that nobody has counted."""
+    """The tokens that unmeasured model calls may have used, and called runs that did not report their use."""
     untold_calls: int = 0
-    """How many tool executions they may have started."""
+    """The number of tool executions that such runs may have started."""
     cost_told: CostNews = ""
-    """What the run has said about `warn_cost_usd`."""
+    """The last report about `warn_cost_usd`."""
     last_cost_usd: float | None = None
-    """What the run's own last model call has cost; None when that is not known."""
+    """The cost of the run's own last model call; None if unknown."""
     unchecked: int = 0
-    """How many of the last messages the input guardrail has not let through, where there is one."""
+    """The number of messages at the end that the input guardrail has not passed, if there is one."""
     refused: list[int] = field(default_factory=list)
-    """Where the messages begin and end among all that it has refused; [] for none."""
+    """The first and the last index of all messages that it refused; [] for none."""
     prompted: bool = False
-    """Whether the model is told of its tools in the prompt, and calls them by JSON in its text."""
+    """Whether the prompt describes the tools to the model, which calls them by JSON in its text."""
     answering: bool = False
-    """There: whether the next model call asks for the answer, because the last one has called no tool."""
+    """With `prompted`: whether the next model call asks for the answer, because the last one called no tool."""
     answers: int = 0
-    """There: how many of `iterations` were such calls, and called no tool."""
+    """With `prompted`: the number of `iterations` that were such calls and called no tool."""
     fallback: int = 0
-    """Which model of the agent's `fallback` the run calls now, from 1; 0 for its own."""
+    """The index of the current model in the agent's `fallback`, from 1; 0 for the agent's own model."""
     learned_budgets: dict[str, int] = field(default_factory=dict)
-    """How many characters models take that have refused the conversation as too long, by `PROVIDER/ID`."""
+    """The limits, in characters, of models that refused the conversation as too long, by `PROVIDER/ID`."""
     budget_suggested: bool = False
     unknown_calls: list[UnknownCall] = field(default_factory=list)
-    """The calls of unknown outcome, of this run and those it goes on from, at most `MAX_UNKNOWN_CALLS`."""
+    """The calls of unknown outcome, of this run and those that it continues, at most `MAX_UNKNOWN_CALLS`."""
     held_seconds: float = 0.0
-    """How long the run was held, which does not count for `max_seconds`."""
+    """The time for which the run was held, which does not count for `max_seconds`."""
     slept_seconds: float = 0.0
-    """How long no worker took the run up, each time for more than `stale_after`."""
+    """The total time for which no worker took the run up, counting only periods above `stale_after`."""
     untold_sleep: float = 0.0
-    """How much of that the model is to be told before it is called again."""
+    """The part of it that the model must learn of before its next call."""
     draft: str = ""
-    """There: what the model has said when it called no tool. It is no answer, unless the answer is empty."""
+    """With `prompted`: the model's text of a call without a tool. It is the answer only if the final answer is
+    empty."""
 
     @model_serializer(mode="wrap")
     def _with_unknown_fields(self, known: SerializerFunctionWrapHandler) -> JsonObject:
-        """Pydantic keeps the unknown fields of a dataclass, but does not write them."""
+        """Return the known fields and the unknown ones, which Pydantic keeps but does not write."""
         return {**vars(self), **known(self)}
 
     def unknown_like(self, request: ToolRequest, spec: ToolSpec) -> list[UnknownCall]:
@@ -126,7 +128,7 @@ class LoopState:
         return [call for call in self.unknown_calls if call.same == same]
 
     def remember_unknown(self, request: ToolRequest, spec: ToolSpec, key: str) -> UnknownCall:
-        """Remember that nobody knows the outcome of the call, which has that key."""
+        """Remember a call with this key as one of unknown outcome."""
         same = same_call(request.name, request.arguments, spec)
         call = UnknownCall(same=same, key=key, iteration=request.iteration)
         if not spec.idempotent or all(known.same != same for known in self.unknown_calls):
@@ -143,7 +145,7 @@ class LoopState:
         self.add_cost(reply.cost_usd, unpriced=reply.cost_usd is None)
 
     def count_failed(self, used: ModelReply) -> None:
-        """Count what a failed model call has used."""
+        """Count the usage of a failed model call."""
         self.usage = self.usage + used.usage
         self.add_cost(used.cost_usd, unpriced=used.cost_usd is None)
 
@@ -153,11 +155,10 @@ class LoopState:
         return self.iterations - self.answers
 
     def acts_no_more(self, reply: ModelReply, *, is_guarded: bool, is_structured: bool) -> bool:
-        """Return whether the model, which is told of its tools in the prompt, called none: its answer is asked for
-        next.
+        """Return whether the model, whose prompt describes the tools, called none: the next call asks for its answer.
 
-        What it has said then is no answer yet, so that no output guardrail judges it: with one (`is_guarded`), it is
-        not remembered as the run's last text. Where the answer has a form (`is_structured`), it can't stand for it.
+        Its text is not the answer yet, so no output guardrail judges it: with one (`is_guarded`), it does not become
+        the run's last text. If the answer has a form (`is_structured`), the text can't replace it.
         """
         if not self.prompted or self.answering or reply.message.tool_calls:
             return False
@@ -170,9 +171,9 @@ class LoopState:
         self.fallback, self.prompted, self.answering, self.draft = 0, False, False, ""
 
     def add_cost(self, cost: float | None, *, unpriced: int) -> None:
-        """Add what calls have cost, as far as it is known; `unpriced` is the number of those of which it is not.
+        """Add the known cost of calls; `unpriced` is the number of calls of unknown cost.
 
-        A cost with which the sum would be no number is not known either: it could be recorded nowhere.
+        A cost that makes the sum infinite or NaN counts as unknown: JSON could not hold it.
         """
         if cost is not None and isfinite(total := round((self.cost_usd or 0.0) + cost, DIGITS)):
             self.cost_usd = total
@@ -181,9 +182,7 @@ class LoopState:
         self.unpriced_calls += unpriced
 
     def cost_news(self, threshold: float | None) -> CostNews:
-        """Return what is to be said now about the threshold, each thing once: it is reached, or nobody can know
-        whether.
-        """
+        """Return the news about the threshold, each once: it is reached, or the cost is unknown."""
         if threshold is None or self.cost_told == "reached":
             return ""
         unsure: CostNews = "unknown" if self.unpriced_calls else ""
@@ -194,7 +193,7 @@ class LoopState:
         return news
 
     def note(self, text: str, calls: Sequence[ToolCall]) -> None:
-        """Remember what the model said, and how often in a row it asked for exactly these calls."""
+        """Remember the model's text, and how often in a row it asked for exactly these calls."""
         if text:
             self.last_text, self.said_in = text[:LAST_TEXT_CHARS], self.iteration
         asked = _bounded_calls(", ".join([f"{call.name}({call.arguments})" for call in calls]))
@@ -208,7 +207,7 @@ def usages(counted: Sequence[UsageCounts]) -> list[Usage]:
 
 
 def _counts(usage: Usage) -> UsageCounts:
-    """The first five in any case, then as far as there is one."""
+    """The first five fields always, and the others up to the last one that is set."""
     counts = tuple(vars(usage).values())
     end = max(place for place, count in enumerate(counts, 1) if count or place == 5)
     return counts[:end]
@@ -247,49 +246,48 @@ class RunPart(Generic[Outside]):
 
     @property
     def model(self) -> str:
-        """The model that the run calls now; "" where it has no name."""
+        """The model that the run calls now; "" if it has no name."""
         return self.models[self.state.fallback] if self.models else ""
 
     def append(self, messages: list[Message]) -> None:
-        """Add messages to the conversation, which no guardrail has seen yet."""
+        """Add messages to the conversation, which no guardrail has judged yet."""
         self.conversation.append(messages)
         self.state.unchecked += len(messages)
         self.emit_messages()
 
     def emit(self, type: EventType, data: LoggedData, *, call_id: str | None = None) -> None:
-        """Add an event of the iteration that is in progress."""
+        """Add an event of the current iteration."""
         self.effects.emit(type, self.state.iteration, data, call_id=call_id)
 
     def emit_messages(self) -> None:
-        """Say that the conversation has changed."""
+        """Report that the conversation changed."""
         self.emit("messages_updated", LoggedMessagesUpdatedData())
 
     def emit_status(self, text: str, reason: str = "") -> None:
-        """Say what happens, to people."""
+        """Report progress to people."""
         self.emit("status", StatusData(message=text, reason=reason) if reason else StatusData(message=text))
 
 
 CORRECTION = "Your answer does not fit the declared output:"
-"""How the message begins that sends an answer back."""
+"""The beginning of the message that sends an answer back."""
 
 
 @dataclass
 class Outcome:
-    """What a run gives when it ends well."""
+    """The outcome of a run that ends well."""
 
     output: Any
     response: str
     """The output as text, as the `done` event holds it."""
     cut_short: CutShort | None = None
-    """Why the answer ends before all was said."""
+    """The reason why the answer is incomplete."""
     is_incomplete: bool = False
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
 
 
 def outcome_of(reply: ModelReply, options: RunOptions, *, structured: bool) -> Outcome:
-    """Return what the answer gives: the provider's own response if `options.raw`, its value if it is `structured`,
-    else its text.
-    """
+    """Return the outcome of the answer: the provider's own response if `options.raw`, its value if it is `structured`,
+    else its text."""
     text, value = reply.message.text, reply.output
     if options.raw and reply.raw is not None:
         return Outcome(reply.raw, text, reply.cut_short)
@@ -303,7 +301,7 @@ def outcome_of(reply: ModelReply, options: RunOptions, *, structured: bool) -> O
 def send_back(
     reply: ModelReply, state: LoopState, options: RunOptions, limit: RunError | None, *, structured: bool
 ) -> tuple[str, Message]:
-    """Return what watchers, and what the model is told about an answer that does not fit.
+    """Return the texts for watchers and for the model about an answer that does not fit.
 
     Raises OutputError when the model may not answer again: after `RunOptions.output_retries`, or at a `limit`.
     """
@@ -324,7 +322,7 @@ def _correction(reply: ModelReply, *, structured: bool) -> Message:
 
 
 def output_error(reply: ModelReply, state: LoopState, limit: RunError | None) -> OutputError:
-    """Return the end of a run whose model may not answer again, as `limit` says or after too many retries."""
+    """Return the error of a run whose model may not answer again, because of `limit` or after too many retries."""
     why = str(limit) if limit else f"after {state.output_retries} retries"
     error = OutputError(
         f"The answer does not fit the declared outputs ({why}): {reply.faults[0]}", reason="; ".join(reply.faults)

@@ -38,13 +38,13 @@ from .verdicts import checked_verdict
 
 MAX_MESSAGE_BYTES = 8 * 1024
 MAX_BYTES = 64 * 1024
-"""Of all of them: what does not fit is left out, the oldest first."""
+"""The limit of all messages together: the oldest are left out first."""
 
 
 def recent_messages(messages: Sequence[Message], count: int) -> list[Message]:
-    """Last `count` messages that are no instructions, as messages of a user and an assistant with text alone.
+    """Last `count` messages except instructions, as messages of a user and an assistant with text alone.
 
-    Tool calls and their results are told in words; of media there is only their kind.
+    Tool calls and their results become text; media become the name of their kind.
     """
     found: list[Message] = []
     left = MAX_BYTES
@@ -70,7 +70,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _action(call: ToolCall) -> str:
-    """Return the call as a model writes it that knows no tools."""
+    """Return the call in the form in which a model without native tools writes it."""
     try:
         arguments: object = parse_with_repair(call.arguments)[0]
     except ToolArgumentError:
@@ -79,10 +79,10 @@ def _action(call: ToolCall) -> str:
 
 
 MAX_QUESTIONS = 20
-"""For the answers that one call may need."""
+"""The most answers that one call may need."""
 TOO_CURIOUS = f"Error: Tool '{{}}' failed: it goes on asking after {MAX_QUESTIONS} questions to a person"
 MAX_SHOWN_ARGUMENTS = 8 * 1024
-"""Characters of edited arguments that the model is told; the event has them whole."""
+"""The most characters of edited arguments that the model reads; the event has them complete."""
 
 
 @dataclass
@@ -102,13 +102,13 @@ class ToolRound(RunPart[Effects]):
         self._agents = {name for name, spec in self.tools.items() if isinstance(spec.execution, ChildRun)}
         """The tools whose calls are runs of other agents."""
         self._turns: dict[str, asyncio.Lock] = {}
-        """Of equal calls of tools that are not idempotent."""
+        """One lock for equal calls of a tool that is not idempotent."""
         self.transfer: tuple[ToolRequest, str] | None = None
-        """The call after which the run goes on as another agent, and the path of that."""
+        """The call after which the run continues as another agent, and that agent's path."""
         self._transfers: Sequence[str] = ()
-        """The calls of the reply that ask for that, by their ids."""
+        """The ids of the reply's calls that ask for a transfer."""
         self._outcomes: dict[int, JsonObject] = {}
-        """What later runs with the conversation are to know, by the call's place among those of its reply."""
+        """Data for later runs with the conversation, by the call's index in its reply."""
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
         """Return the tool messages, in the order of `calls`.
@@ -128,7 +128,8 @@ class ToolRound(RunPart[Effects]):
         return [Message.tool(call, result, self._outcomes.pop(index, {})) for index, (call, result) in answered]
 
     async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """All calls end before the first error is raised, so that none goes on running after it."""
+        """Return the results after all calls have ended, so that none is still running when the first error is
+        raised."""
         answers = [self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
         results: list[ToolResult] = []
         for result in await asyncio.gather(*answers, return_exceptions=True):
@@ -165,7 +166,7 @@ class ToolRound(RunPart[Effects]):
         return result
 
     async def _admit(self, call: ToolCall, index: int, calls: int) -> Immediate | Admitted:
-        """Parse the arguments (§9.8), and find out whether the call may be executed."""
+        """Parse the arguments (§9.8), and decide whether the call may be executed."""
         if call.fault:
             return refusal(call.fault, "invalid_call")
         if not self._is_offered(call.name):
@@ -181,7 +182,7 @@ class ToolRound(RunPart[Effects]):
         return await self._permit(request)
 
     async def _permit(self, request: ToolRequest) -> Immediate | Admitted:
-        """Ask the guardrail (§13.4), and find out whether it or the tool wants a person to be asked."""
+        """Ask the guardrail (§13.4), and decide whether a person must be asked, for the guardrail or the tool."""
         ask: str | None = None
         if self.guarded:
             async with self._slots:
@@ -206,14 +207,14 @@ class ToolRound(RunPart[Effects]):
                 step = await self._approve(step)
                 if isinstance(step, Admitted) and step.request is request:
                     return await self._execute(call, step)
-        if isinstance(step, Admitted):  # With other arguments now, which may be those of another call.
+        if isinstance(step, Admitted):  # With other arguments now, which may equal those of another call.
             return await self._answer_admitted(call, step)
         if call.name in self._agents:
             self._allowances.give_up()
         return step.result
 
     def _turn(self, request: ToolRequest) -> AbstractAsyncContextManager[None]:
-        """Return the turn of the call: equal ones of a tool that is not idempotent come one after the other.
+        """Return the turn of the call: equal calls of a tool that is not idempotent run one after the other.
 
         So the outcome of the first is known, or known to be unknown, when the second begins.
         """
@@ -223,9 +224,9 @@ class ToolRound(RunPart[Effects]):
         return self._turns.setdefault(same_call(request.name, request.arguments, spec), asyncio.Lock())
 
     async def _approve(self, call: Admitted) -> Immediate | Admitted:
-        """Find out about equal calls of unknown outcome, and ask a person if need be.
+        """Settle equal calls of unknown outcome, and ask a person if necessary.
 
-        Nobody is asked about a call that can't be executed with its arguments.
+        A call whose arguments do not fit its tool is not put to a person.
         """
         request, spec = call.request, self.tools[call.request.name]
         settled = None if spec.idempotent else await self._settle(request, spec)
@@ -241,9 +242,9 @@ class ToolRound(RunPart[Effects]):
         return await self._people.approval(call, spec)
 
     async def _settle(self, request: ToolRequest, spec: ToolSpec) -> ToolResult | str | None:
-        """Find out what became of the calls that this one may repeat.
+        """Find the outcome of earlier calls that this one may repeat.
 
-        Returns the result of one that was done, a reason to ask a person, or None where there is neither.
+        Returns the result of a call that was executed, a reason to ask a person, or None.
         """
         reason: str | None = None
         for call in self.state.unknown_like(request, spec):
@@ -269,7 +270,7 @@ class ToolRound(RunPart[Effects]):
         return _result_of_edited(request, result) if step.is_edited else result
 
     async def _continue(self, call: ToolCall, request: ToolRequest, needed: Needed) -> ToolResult:
-        """Return the result of a call that has begun, after the answers of people that it needs."""
+        """Return the result of a call that has begun, after the answers that it needs from people."""
         for _ in range(MAX_QUESTIONS):
             try:
                 request = await self._people.continuation(request, self.tools[call.name], needed)
@@ -317,7 +318,7 @@ class ToolRound(RunPart[Effects]):
         self.emit("progress", data, call_id=call.id)
 
     def _as_sent(self, request: ToolRequest) -> ToolRequest:
-        """With the messages before the reply, if the tool asks for some, and a mark if it may be a repetition."""
+        """Add the messages before the reply, if the tool asks for some, and mark a possible repetition."""
         spec = self.tools[request.name]
         may_repeat = bool(self.state.unknown_like(request, spec))
         if not spec.context and not may_repeat:
@@ -339,12 +340,12 @@ class ToolRound(RunPart[Effects]):
         return name in self.tools and (self.offered is None or name in self.offered)
 
     def _shown(self, request: ToolRequest, result: ToolResult) -> ToolResult:
-        """Return the result as the conversation has it; `ToolResult.size` tells of one that was shortened."""
+        """Return the result as the conversation keeps it; `ToolResult.size` is the size of a shortened one."""
         limit = shown_bytes(self.tools[request.name].max_result or self.options.max_result, request.calls)
         return shorten(result, limit, self._note(request))
 
     def _note(self, request: ToolRequest) -> Note:
-        """Return how a result tells that a part is left out of it; the whole one is kept elsewhere."""
+        """Return the note that marks a shortened result; the complete one is stored elsewhere."""
         if self._pager in (None, request.name) or self.tools[request.name].local:
             return left_out_here
 
@@ -355,9 +356,8 @@ class ToolRound(RunPart[Effects]):
         return note
 
     def _unknown_tool(self, call: ToolCall) -> str:
-        """Return what was called, and what can be; a model that is told of agents in its prompt calls them by their
-        names.
-        """
+        """Return the name that was called and those that exist; in a prompt that describes agents, they go by their own
+        names."""
         name, tools = _name_of(call), [tool for tool in self.tools if self._is_offered(tool)]
         if not self.state.prompted or not name.startswith(DELEGATE):
             return f"Tool not registered: {name}. {_list_of('tools', tools)}"
@@ -366,7 +366,7 @@ class ToolRound(RunPart[Effects]):
 
 
 def _result_of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
-    """Return the result, and before it what ran: the model's own message keeps what the model wrote."""
+    """Return the result after the arguments that ran: the model's own message keeps the model's arguments."""
     shown = excerpt(json.dumps(request.arguments, ensure_ascii=False), MAX_SHOWN_ARGUMENTS)
     note = TextPart(value=f"[executed with arguments that a person edited: {shown}]\n")
     return result.model_copy(update={"parts": [note, *result.parts]})
@@ -377,5 +377,5 @@ def _list_of(kind: str, names: Collection[str]) -> str:
 
 
 def _name_of(call: ToolCall) -> str:
-    """Return the name that the model wrote, which can be anything, in one short line."""
+    """Return the model's name for the tool, which can be any text, in one short line."""
     return excerpt(visible(call.name[:201]).replace("\n", "\\n").replace("\t", "\\t"), 200)

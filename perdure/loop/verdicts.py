@@ -1,4 +1,4 @@
-"""Reads a guardrail's verdict, and puts its rewrite in the place of what was judged (§13.4)."""
+"""Reads a guardrail's verdict, and applies its rewrite (§13.4)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _DESCRIPTIONS = TypeAdapter(dict[str, str | None])
 def checked_verdict(point: GuardrailPoint | Literal["tools"], verdict: GuardrailResult) -> GuardrailResult:
     """Verdict with its rewrite as a list of messages (input), a text (output) or a dict of arguments (tool).
 
-    A rewrite of another type becomes a denial, like a guardrail that fails, and so does `ask` where it is about no tool
-    call. Never raises.
+    A rewrite of another type becomes a denial, like a guardrail's failure; so does `ask` for anything but a tool call.
+    Never raises.
     """
     if verdict.ask is not None and point != "tool":
         text = f"the {point} guardrail failed: it asks for an approval, and only tool calls can be approved"
@@ -39,10 +39,10 @@ def checked_verdict(point: GuardrailPoint | Literal["tools"], verdict: Guardrail
 
 
 def with_text(reply: ModelReply, text: str, faults: list[str], *, structured: bool) -> ModelReply:
-    """Return the reply with another text, and without the provider's original response and blocks, which hold the
+    """Return the reply with another text, and without the provider's original response and blocks, which contain the
     old one.
 
-    With `structured`, the reply's output is the text read as JSON; `faults` says why it does not fit.
+    With `structured`, the reply's output is the text parsed as JSON; `faults` receives the reasons why it does not fit.
     """
     metadata = {key: value for key, value in reply.message.metadata.items() if key != "provider_content"}
     message = Message(role="assistant", parts=[TextPart(value=text)], metadata=metadata)
@@ -51,7 +51,7 @@ def with_text(reply: ModelReply, text: str, faults: list[str], *, structured: bo
 
 
 def value_in(text: str) -> Any:
-    """Return the value of a text that is JSON; the text itself when it is not."""
+    """Return the value of a JSON text; the text itself if it is not JSON."""
     try:
         return valid_json(json.loads(text))
     except (ValueError, RecursionError):
@@ -59,7 +59,7 @@ def value_in(text: str) -> Any:
 
 
 def rewritten_text(value: Any) -> str:
-    """A text as it is, another value, such as the answer of an agent with `outputs`, as JSON."""
+    """A text unchanged; another value, such as the answer of an agent with `outputs`, as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

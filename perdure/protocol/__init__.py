@@ -1,1 +1,1 @@
-"""What caller, workflow and worker say to each other: names, arguments and results, without behaviour."""
+"""The contract between client, workflow and worker: names, arguments and results, without behaviour."""

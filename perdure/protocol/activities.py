@@ -1,4 +1,4 @@
-"""The names, arguments and errors of the activities: all that the workflow knows of them."""
+"""The contract between the workflow and the activities: names, arguments and error types."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CALL_MODEL = "perdure.call_model"
 END_RESPONSE = "perdure.end_response"
 RUN_TOOL = "perdure.run_tool"
 TOOL_PREFIX = "perdure.tool."
-"""Before a tool's name: the type of the activity that executes this tool alone."""
+"""Prefix of the activity type that executes one tool; the tool's name follows."""
 FINISH_CALL = "perdure.finish_call"
-"""Makes the result of a call of what another system has finished it with."""
+"""Turns the value by which another system finished a call into the call's result."""
 RECONCILE = "perdure.reconcile"
-"""Asks a tool's own function what became of a call of unknown outcome."""
+"""Asks a tool's own function for the outcome of an earlier call whose outcome is unknown."""
 JUDGE = "perdure.judge"
 INSTRUCT = "perdure.instruct"
 COMPACT = "perdure.compact"
@@ -43,17 +43,17 @@ INTERNAL_ERROR = "internal"
 """Error type: a bug of perdure."""
 
 NOT_HERE = "ToolNotHere"
-"""Error type: this worker lacks a tool, guardrail or compactor that another one may have. The details are a `Lacking`.
-"""
+"""Error type: this worker lacks a tool, guardrail or compactor that another one may have. The details are a
+`Lacking`."""
 
 JUDGE_SECONDS = 60.0
 """A guardrail that takes longer denies."""
 ASKING_SECONDS = 60.0
-"""How long kinds of tools may take to find out what they offer."""
+"""The time limit for kinds of tools to list their tools."""
 LOCAL_SECONDS = 2.0
-"""A tool that is executed as a local activity and takes longer is given up: the workflow waits for it."""
+"""The time limit of a tool that runs as a local activity: the workflow task waits for it."""
 END_SECONDS = 10.0
-"""For so long, a cancelled run tries to have the provider end its response."""
+"""The time that a cancelled run allows for ending the provider's response."""
 COMPACT_SECONDS = 300.0
 """A compactor that takes longer has failed."""
 _READERS = "/readers"
@@ -62,40 +62,40 @@ _READERS = "/readers"
 def readers_queue(task_queue: str) -> TaskQueue:
     """Return the queue that the readers of a task queue's runs poll, each under the id of its run.
 
-    Nothing is ever put into it. It is of the kind that workers have for themselves, of which each has one partition:
-    so whoever describes it sees all of them.
+    The queue stays empty. It is a worker-specific queue, which has a single partition, so that describing it lists
+    every reader.
     """
     kind = TaskQueueKind.TASK_QUEUE_KIND_STICKY
     return TaskQueue(name=f"{task_queue}{_READERS}", kind=kind, normal_name=task_queue)
 
 
 class Beginning(Exchanged):
-    """What a run begins with."""
+    """The conversation that a run begins with."""
 
     agent: Agent
     inputs: JsonObject
     deps: Any = None
     options: RecordedOptions
     messages: list[Message]
-    """The conversation, as far as the run's input holds it."""
+    """The part of the conversation that the run's input holds."""
     reference: ConversationRef | None = None
-    """Which version of it `messages` is; None for the first."""
+    """The version of the conversation that `messages` is; None for the first."""
     agents: dict[str, Agent] = {}
     lineage: Lineage | None = None
     session: TurnOf | None = None
 
 
 class Offer(Exchanged):
-    """Given with what the first worker that was asked could not do: whoever gets it next may lack the same."""
+    """Marks an offer of the run's call to another worker, after the first one lacked something."""
 
     seconds: float
-    """For so long, a worker that lacks it leaves it to the next one."""
+    """The time that a worker which lacks it leaves the task to the next one."""
     starts: int = 1
-    """With so many workers a tool may be lost; with 1 it is started once."""
+    """The number of workers with which the tool's call may be lost; with 1, it is started once."""
 
 
 class InventoryInput(Exchanged):
-    """A question about the run that asks."""
+    """A request for the inventory of the calling run."""
 
     beginning: Beginning | None = None
     """Sent only to a local activity, whose input is not recorded. Without it, the worker reads the run's history."""
@@ -103,31 +103,31 @@ class InventoryInput(Exchanged):
 
 
 class Freshness(Exchanged):
-    """After which time without a worker a call is not begun (`STALE`)."""
+    """The deadline for beginning a call that waits for a worker; past it, the call is refused (`STALE`)."""
 
     seconds: float
     ready_at: float | None = None
-    """Since when the run could have begun the call, in seconds since the epoch; None where that is not known."""
+    """When the call was ready to begin, in seconds since the epoch; None if unknown."""
     may_queue: bool = unless_empty(False)
-    """Whether it waits for a slot of a worker, however long that takes."""
+    """Whether the call may wait for a worker's slot without limit."""
 
 
 class CallInput(Exchanged):
     """Base of the input of every call that the run makes: of the model, a tool, a guardrail, a compactor."""
 
     fresh: Freshness | None = unless_empty(None)
-    """Only of a run with `RunOptions.stale_after`."""
+    """Set only in a run with `RunOptions.stale_after`."""
 
 
 class StaleAttempt(Exchanged):
-    """What an attempt says that was not begun because no worker took it up for too long."""
+    """The details of an attempt that was refused because no worker took it up in time."""
 
     since: float
     until: float
     """Both in seconds since the epoch, by the server's clock."""
     attempt: int
     told: Any = None
-    """What the attempt before has told by its heartbeats."""
+    """The heartbeat details of the attempt before."""
 
 
 class ConversationInput(Exchanged):
@@ -137,27 +137,27 @@ class ConversationInput(Exchanged):
 
 
 class CallSoFar(Exchanged):
-    """What the attempts of a model call leave to the next one."""
+    """The progress that the attempts of a model call leave to the next one."""
 
     attempt: int = 1
-    """The attempt of the activity that says so."""
+    """The attempt of the activity that reports this."""
     lost: int = 0
-    """How many attempts before it have asked the model, and were lost together with their workers."""
+    """The number of earlier attempts that called the model and were lost together with their workers."""
     lost_chars: int = 0
-    """What the model is known to have said in these: text and thinking, in characters."""
+    """The characters of text and thinking known to have come from the model in these attempts."""
     fallback: int = 0
-    """Which model is asked (`ModelInput.fallback`)."""
+    """The model that is called (`ModelInput.fallback`)."""
     response: str = ""
-    """The provider's id of the response that it makes in the background; "" for none."""
+    """The provider's id of the background response; "" for none."""
     after: int | None = None
-    """The number of the last event of the response that was read."""
+    """The number of the last event read from the response."""
     text: int = 0
-    """How many characters of text had been said by then."""
+    """The characters of text received up to then."""
     thinking: int = 0
-    """The same of the thinking."""
+    """The characters of thinking received up to then."""
 
     def with_lost(self, attempts: int, chars: int) -> CallSoFar:
-        """Return the same with further attempts that were lost, after so many characters were said in them."""
+        """Return a copy that counts further lost attempts and the characters that came in them."""
         return self.model_copy(update={"lost": self.lost + attempts, "lost_chars": self.lost_chars + chars})
 
 
@@ -167,37 +167,38 @@ class ModelInput(ConversationInput, CallInput):
     iteration: int
     with_tools: bool = True
     earlier: int = unless_empty(0)
-    """How often the model was called before this in the same iteration."""
+    """The number of earlier model calls in the same iteration."""
     prompted: Literal["", "act", "answer"] = unless_empty("")
-    """Set where the model is told of its tools in the prompt: it may act now, or has to give its final answer."""
+    """Set if the prompt describes the tools to the model: `act` if it may act now, `answer` if it must give its final
+    answer."""
     step: int = unless_empty(0)
-    """There: which of the `max_iterations` steps in which it may act this is, from 1."""
+    """With `prompted`: the current step of the `max_iterations` in which the model may act, from 1."""
     fallback: int = unless_empty(0)
-    """Which model of the agent's `fallback` is called, from 1; 0 for its own."""
+    """The index of the model in the agent's `fallback`, from 1; 0 for the agent's own model."""
     before: CallSoFar | None = unless_empty(None)
-    """What earlier activities of this call have left."""
+    """The progress of this call's earlier activities."""
     mock: int = unless_empty(0)
-    """Which of the run's recorded answers (`Inventory.mock_responses`) stands for the model's, from 1; 0 for none."""
+    """The index of the recorded answer (`Inventory.mock_responses`) that replaces the model's, from 1; 0 for none."""
     offer: Offer | None = unless_empty(None)
     tools: dict[str, str | None] | None = unless_none()
-    """The tools that the model is offered, with their descriptions, where a function has decided that; None for all."""
+    """The tools offered to the model, with their descriptions, if a function chose them; None for all."""
     model: RecordedModel | None = unless_empty(None)
-    """The model that this link calls in place of the agent's own, since somebody has let the run go on with it."""
+    """The model that this link calls instead of the agent's own, since a person resumed the run with it."""
 
     def model_of(self, agent: Agent) -> Model:
-        """Return the model that is called."""
+        """Return the model that this attempt calls."""
         return self.model if self.model is not None and not self.fallback else agent.models[self.fallback]
 
 
 class EndResponseInput(Exchanged):
-    """Ends the response that the provider makes in the background for the run's model call, if it makes one."""
+    """Ends the provider's background response for the run's model call, if there is one."""
 
     left: CallSoFar | None = None
-    """What earlier activities of the call have left; the one under way tells what it knows."""
+    """The progress of the call's earlier activities; the running one reports its own."""
 
 
 class CompactInput(ConversationInput, CallInput):
-    """The `drop` messages after the first `head` are to be summarised."""
+    """Asks for a summary of the `drop` messages after the first `head`."""
 
     head: int
     drop: int
@@ -205,18 +206,19 @@ class CompactInput(ConversationInput, CallInput):
 
 
 class InstructInput(CallInput):
-    """The agent's instructions are to be made, by the function that the options name."""
+    """Asks the function that the options name for the agent's instructions."""
 
     offer: Offer | None = unless_empty(None)
 
 
 class JudgeInput(CallInput):
-    """What a guardrail is asked about: a conversation (input), a message (output) or a request (tool, approval)."""
+    """The subject of a guardrail: a conversation (input), a message (output) or a request (tool, approval)."""
 
     point: GuardrailPoint | Literal["approval", "tools"]
-    """`approval` is a tool's own function (`ToolSpec.approval_check`), `tools` that of `RunOptions.prepare_tools`."""
+    """`approval` calls the tool's own function (`ToolSpec.approval_check`), `tools` that of
+    `RunOptions.prepare_tools`."""
     iteration: int = unless_empty(0)
-    """Of `tools`."""
+    """Set for `tools`."""
     conversation: ConversationRef | None = None
     message: Message | None = None
     request: ToolRequest | None = None
@@ -230,14 +232,14 @@ class ToolInput(CallInput):
     timeout: float
     """In seconds."""
     earlier: int = unless_empty(0)
-    """How often it was executed before this, and has failed (`ToolSpec.retries`)."""
+    """The number of earlier executions of this call, all of which failed (`ToolSpec.retries`)."""
     retries_left: int = unless_empty(0)
-    """How often it is executed again, should it fail."""
+    """The number of further executions if this one fails."""
     offer: Offer | None = unless_empty(None)
 
 
 class ReconcileInput(CallInput):
-    """A call that may repeat an equal one, which has this key."""
+    """A call that may repeat an equal one; `key` is the earlier call's."""
 
     request: ToolRequest
     idempotency_key: str
@@ -247,19 +249,19 @@ class ReconcileInput(CallInput):
 
 
 class FinishInput(Exchanged):
-    """What another system has finished a tool call with."""
+    """The value by which another system finished a tool call."""
 
     request: ToolRequest
     completion: Completion
 
 
 class PieceInput(Exchanged):
-    """The messages from index `start` to before `end` of a conversation that another link's history holds."""
+    """The messages from index `start` up to `end` (exclusive) of a conversation that another link's history holds."""
 
     workflow_id: str = unless_empty("")
-    """"" for the run that asks."""
+    """"" for the calling run."""
     of_session: bool = unless_empty(False)
-    """Whether that is a session."""
+    """Whether `workflow_id` is a session."""
     run_id: str
     reference: ConversationRef
     start: int
@@ -267,22 +269,22 @@ class PieceInput(Exchanged):
 
 
 class UnstartedInput(Exchanged):
-    """A child workflow that should be under way by now."""
+    """A child workflow that should have begun by now."""
 
     workflow_id: str
     run_id: str
 
 
 class Unstarted(Exchanged):
-    """Whether a child was ended, because no worker has executed any of it."""
+    """Whether a child was ended because no worker executed any of it."""
 
     ended: bool
     why: str = ""
-    """What the last worker that tried said, if one did."""
+    """The message of the last worker that tried, if any."""
 
 
 class StreamedText(Exchanged):
-    """The heartbeat details of a streaming model call: everything that this attempt has said so far."""
+    """The heartbeat details of a streaming model call: all text of this attempt up to now."""
 
     iteration: int
     attempt: int
@@ -290,11 +292,11 @@ class StreamedText(Exchanged):
     thinking: str = ""
     so_far: CallSoFar | None = unless_empty(None)
     held_up: HeldUp | None = unless_empty(None)
-    """Set while the call waits, with those of other runs, for a provider that refuses all."""
+    """Set while the call waits, together with those of other runs, for a provider that refuses all calls."""
 
     @property
     def chars(self) -> int:
-        """Return how many characters of text and thinking were said."""
+        """Return the number of characters of text and thinking received."""
         return len(self.text) + len(self.thinking)
 
 
@@ -316,32 +318,32 @@ class ModelFailure(Exchanged):
 
 
 WORKER_LOST = "worker_lost"
-"""The kind of such a result."""
+"""The `kind` of the result of a call that was lost with its worker."""
 WORKER_SHUTDOWN = "WorkerShutdown"
 """The error type by which Temporal's SDK reports an activity that a stopping worker did not await."""
 
 
 SUSPECT_WAITS = "SuspectWaits"
-"""Error type: the worker executes another call just now that may be what ends workers."""
+"""Error type: the worker is executing another call that is suspected of crashing workers."""
 STALE = "Stale"
-"""Error type of an activity that has not begun, because no worker took it up for too long. The details are a
+"""Error type of an activity that was not begun, because no worker took it up in time. The details are a
 `StaleAttempt`."""
 REFUSED = (SUSPECT_WAITS, NOT_HERE, PAUSED, STALE)
-"""Error types of an attempt that its worker has refused: Temporal counts it, and nothing was executed."""
+"""Error types of an attempt that its worker refused: Temporal counts the attempt, but nothing was executed."""
 NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", *REFUSED)
-"""Error types of an activity that has not begun with its tool. What a tool itself raises is a result."""
+"""Error types of an activity that did not begin its tool. An error that a tool raises is a result."""
 TOOL_STARTS = 2
-"""With so many workers a call of a tool that may be repeated is lost: it may be what brings them down."""
+"""The number of workers that a repeatable tool's call may be lost with before it is suspected of crashing them."""
 
 
 def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:
-    """Return what the model is told about an execution that was lost together with its worker, and is not repeated."""
+    """Return the result for a call whose execution was lost with its worker and is not repeated."""
     text = f"Error: Tool '{name}' failed: its worker was lost while it ran"
     return ToolResult.failure(text, kind=WORKER_LOST, status=status, outcome_unknown=True)
 
 
 def ended_unseen(name: str, *, was_started: bool) -> ToolResult:
-    """Return the result of a call that the cancelled run did not wait for: it was lost, or no worker has started it."""
+    """Return the result of a call that the cancelled run did not wait for: it was lost, or no worker started it."""
     if was_started:
         return lost_tool(name, status="cancelled")
     return ToolResult.cancellation()

@@ -1,7 +1,7 @@
-"""The brakes of a namespace: which runs make no further call until somebody lets them go on.
+"""The brakes of a namespace: the runs that are paused before their next call.
 
-All of them are one record: a workflow that nobody executes, whose signals are its lines. So a line is written by one
-request, which also begins the record, and a worker that waits for the next event learns of it at once.
+All brakes live in one record: a workflow that is never executed, whose signals are its lines. One request therefore
+writes a line, and also begins the record; a worker that waits for the next event sees the line at once.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from ..messages import Exchanged, unless_empty
 from ..text import count_of
 
 RECORD = "perdure-brakes"
-"""The record's workflow id, and its task queue, which nobody polls."""
+"""The record's workflow id, and its task queue, which no worker polls."""
 RECORD_TYPE = "perdure.Brakes"
 PAUSE = "pause"
 """A signal to the record, whose argument is a `Brake`."""
 RELEASE = "release"
 """A signal to the record, whose argument is a `Release`."""
 BRAKE_ON_RUN = "perdure.brake_on_run"
-"""The local activity that reads the record anew: it returns the `Brake` on the run that asks, or None."""
+"""The local activity that rereads the record: it returns the `Brake` on the calling run, or None."""
 PAUSED = "Paused"
-"""Error type of an activity that has not begun, because a brake is on its run. The details are a `PausedAttempt`."""
+"""Error type of an activity that was not begun because a brake is on its run. The details are a `PausedAttempt`."""
 PATCH = "perdure-braked-call-{}"
-"""The patch by which a run records that a brake may be on this one of its calls that no activity begins."""
+"""The patch by which a run records that it checks for a brake before this call, which is not an activity's."""
 MAX_RUNS = 10_000
-"""As many runs one brake names by their ids."""
+"""The number of run ids that one brake may name."""
 
 
 class RunFacts(Exchanged):
-    """What decides whether a brake is on a run."""
+    """The facts about a run that a brake's scope is compared with."""
 
     id: str
     agent: str
@@ -39,16 +39,16 @@ class RunFacts(Exchanged):
 
 
 class Scope(Exchanged):
-    """Which runs a brake is on: those to which everything applies that is set; with nothing set, all."""
+    """The runs that a brake is on: those that match every field that is set; all runs if none is."""
 
     agent: str | None = unless_empty(None)
     tenant: str | None = unless_empty(None)
     task_queue: str | None = unless_empty(None)
     runs: list[str] = unless_empty([])
-    """By their ids; the runs that they call, and the turns of a session of that id, are meant too."""
+    """Run ids; these include the runs that they call, and the turns of a session with such an id."""
 
     def covers(self, run: RunFacts) -> bool:
-        """Return whether it is one of these runs."""
+        """Return whether the scope includes the run."""
         pairs = ((self.agent, run.agent), (self.tenant, run.tenant), (self.task_queue, run.task_queue))
         if any(wanted is not None and wanted != value for wanted, value in pairs):
             return False
@@ -63,26 +63,26 @@ class Scope(Exchanged):
 
 
 def is_among(id: str, ids: Sequence[str]) -> bool:
-    """Return whether the run has one of these ids, or was called by such a run, or is a turn of such a session."""
+    """Return whether the run has one of these ids, was called by such a run, or is a turn of such a session."""
     parts = id.split("/")
     return not {"/".join(parts[: end + 1]) for end in range(len(parts))}.isdisjoint(ids)
 
 
 class Brake(Exchanged):
-    """A line of the record: these runs make no further model call and no further tool call."""
+    """A line of the record: these runs make no further model calls and no further tool calls."""
 
     id: str
     scope: Scope
     by: str | None = unless_empty(None)
-    """Who has paused them, as far as they said."""
+    """The person who paused them, if given."""
     reason: str = unless_empty("")
     since: float = 0.0
-    """Seconds since the epoch, by the server's clock; readers find this out."""
+    """Seconds since the epoch, by the server's clock; set by readers."""
     released: list[str] = unless_empty([])
-    """The runs of the scope that may go on all the same; readers find this out."""
+    """The runs of the scope that are released; set by readers."""
 
     def is_on(self, run: RunFacts) -> bool:
-        """Return whether it keeps this run from making a call."""
+        """Return whether the brake keeps this run from making calls."""
         return self.scope.covers(run) and not (self.released and is_among(run.id, self.released))
 
     def __str__(self) -> str:
@@ -91,24 +91,24 @@ class Brake(Exchanged):
 
 
 class Release(Exchanged):
-    """A line of the record: brakes that hold no longer, or not for some runs."""
+    """A line of the record that releases brakes, for all their runs or for some."""
 
     brakes: list[str]
-    """By their ids."""
+    """Brake ids."""
     runs: list[str] = unless_empty([])
-    """Only these may go on; [] for all of the brakes' scopes."""
+    """The runs that are released; [] for all of the brakes' scopes."""
     by: str | None = unless_empty(None)
 
 
 class Brakes:
-    """What the lines of the record amount to."""
+    """The brakes that the lines of the record put in force."""
 
     def __init__(self) -> None:
         self.in_force: dict[str, Brake] = {}
-        """By id, the oldest first."""
+        """By id, oldest first."""
 
     def take(self, line: Brake | Release, time: float) -> None:
-        """Add a line, which the server has taken at that time."""
+        """Apply a line, which the server received at that time."""
         if isinstance(line, Brake):
             self.in_force[line.id] = line.model_copy(update={"since": time, "released": []})
             return
@@ -123,7 +123,7 @@ class Brakes:
                 self.in_force[id] = brake.model_copy(update={"released": released})
 
     def snapshot(self) -> Brakes:
-        """Return what they amount to now: lines that are added later do not change it."""
+        """Return a copy that later lines do not change."""
         taken = Brakes()
         taken.in_force = dict(self.in_force)
         return taken
@@ -134,10 +134,10 @@ class Brakes:
 
 
 class PausedAttempt(Exchanged):
-    """The details of an attempt of an activity that a brake has kept from beginning."""
+    """The details of an activity attempt that a brake refused."""
 
     brake: Brake
     attempt: int
-    """Which attempt of the activity it was."""
+    """The attempt of the activity."""
     told: Any = None
-    """What the attempt before has told with its last heartbeat."""
+    """The last heartbeat details of the attempt before."""

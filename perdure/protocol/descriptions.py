@@ -1,4 +1,4 @@
-"""What the Temporal UI shows of a run, whoever starts it."""
+"""The descriptions of a run that the Temporal UI shows."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ if TYPE_CHECKING:  # Workflows don't import clients.
     from temporalio.client import WorkflowExecution
 
 STARTED, HANDED_BY = "perdureStarted", "perdureHandedBy"
-"""Names in the memo of later links: when the first one began, and which agent has handed the run over."""
+"""Memo keys of later links: when the first link began, and the agent that handed the run over."""
 
 
 class ShownRun(NamedTuple):
-    """What lists show of a run or a session."""
+    """The columns of a run or a session in lists."""
 
     agent: str | None
-    """The agent that acts now; None where the memo can't be decoded with this process's converter."""
+    """The agent that acts now; None if this process's converter can't decode the memo."""
     started: datetime
-    """When the run began; where that can't be decoded, when its last link did."""
+    """When the run began; when its last link began, if that can't be decoded."""
     handed_by: str = ""
-    """The agent that has handed over to this one."""
+    """The agent that handed over to this one."""
 
 
 async def shown_of(run: WorkflowExecution) -> ShownRun:
-    """Return what lists show of the run; never raises."""
+    """Return the list columns of the run; never raises."""
     try:
         memo = await run.memo()
         started = datetime.fromisoformat(memo[STARTED]) if STARTED in memo else run.start_time
         return ShownRun(str(memo.get("agent", "")), started, str(memo.get(HANDED_BY, "")))
     except Exception:
-        # Whatever a converter raises: one run that can't be read must not hide the others.
+        # A converter may raise any exception, and one unreadable run must not hide the others.
         return ShownRun(None, run.start_time)
 
 
 def shown_name(agent: Agent) -> str:
-    """Return the agent's name, or a word in its place."""
+    """Return the agent's name, or a placeholder."""
     return agent.name or "agent"
 
 
 def summary_of(input: RunInput) -> str:
-    """Return the run in one line: its agent, and what it is asked."""
+    """Return the run in one line: its agent and its question."""
     name, turn = shown_name(input.agent), input.options.turn
     title = name if turn is None else f"{name}, turn {turn}"
     return f"{title}: {_first_words(input.messages)}"
 
 
 def details_of(input: RunInput) -> str:
-    """Return the run's agent, model, tools and limits, and which run has called it, as Markdown."""
+    """Return the run's agent, model, tools, limits and calling run, as Markdown."""
     model = input.agent.model
     lines = [excerpt(input.agent.description or "", 2000), ""]
     if input.lineage is not None:

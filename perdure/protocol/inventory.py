@@ -1,4 +1,4 @@
-"""What a worker has for a run, and what it lacks."""
+"""The inventory of a worker for a run: the things that it has, and those that it lacks."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ..webhooks import Webhook
 
 
 class Lacking(Exchanged):
-    """What a run needs, and the worker that was asked does not have."""
+    """Things that a run needs and the asked worker does not have."""
 
     what: list[str]
     """Such as `tool find_books (kind: function)` and `guardrails 'strict'`."""
     kind: str
-    """The kind of the `RunError` that it leads to, unless another worker has it."""
+    """The kind of the resulting `RunError`, unless another worker has them."""
     text: str
-    """The error's text, with what this worker has and what to type."""
+    """The error's text: lists the worker's own things, and the command to type."""
     task_queue: str
     """The queue whose workers are asked."""
     starts: int | None = None
-    """How often workers had begun with the activity before this one refused it; None where nobody has counted."""
+    """The number of times that workers began the activity before this one refused it; None if not counted."""
 
 
 class UnavailableTool(Exchanged):
-    """A declared tool that the model is not offered, because what it asks is out of reach."""
+    """A declared tool that is not offered to the model, because the service behind it can't be reached."""
 
     name: str
     description: str | None = None
@@ -37,40 +37,41 @@ class UnavailableTool(Exchanged):
 
 
 class Inventory(Exchanged):
-    """What a worker has for an agent. A run asks for it once, before the first model call, and records the answer."""
+    """A worker's inventory for an agent. A run asks for it once, before the first model call, and records the
+    answer."""
 
     tools: list[ToolSpec] = []
     hooks: dict[str, Literal["plain", "async"]] = {}
-    """Those of `input`, `output`, `tool` and `compactor` that are registered, and whether they are async."""
+    """The registered hooks among `input`, `output`, `tool` and `compactor`, and whether each is async."""
     offered: list[Tool] = unless_empty([])
-    """The declarations that leave something to their functions, with what those say: what the model is offered."""
+    """The declarations that functions complete, as the model is offered them."""
     lacking: Lacking | None = unless_empty(None)
-    """Set if the worker that was asked can't take the run; another one's answer follows."""
+    """Set if the asked worker can't take the run; another worker's answer follows."""
     on_failure: Literal["fail", "hold"] | None = unless_none()
-    """What becomes of a run whose options do not say so, by the word of the worker's owner."""
+    """The worker owner's default for runs whose options leave it open."""
     webhooks: list[Webhook] = unless_empty([])
-    """Those of the worker's owner, beside the run's own."""
+    """The worker owner's webhooks, in addition to the run's own."""
     paced: dict[str, str] = unless_empty({})
-    """The calls that take a permit first (`PacedCall`), with the task queue that gives it out."""
+    """The calls that take a permit first (`PacedCall`), each with the task queue that issues it."""
     unasked: list[str] = unless_empty([])
-    """The tools whose offer is not known yet, because others have to be asked, and `credentials` where the worker's
-    owner has to be; another answer follows."""
+    """The tools whose service has not been asked yet, and `credentials` if the worker's owner has not been; another
+    answer follows."""
 
     unavailable: list[UnavailableTool] = unless_empty([])
     """The tools that the run does without."""
     mock_responses: list[str] | None = unless_none()
-    """The answers that stand for the model's, in order; None where the model is asked."""
+    """The answers that replace the model's, in order; None if the model is called."""
     notes: list[str] = unless_empty([])
-    """What people should know of how tools are run, each as a `status` event."""
+    """Notes for people on how tools are run, each emitted as a `status` event."""
 
     lock_changes: list[str] = unless_empty([])
-    """What tools offer otherwise than the lock beside the agent's file says, a line each."""
+    """The differences between the tools' offers and the lock beside the agent's file, one per line."""
     asks_about_changes: bool = unless_empty(False)
-    """Whether a person may let the run go on with that."""
+    """Whether a person may let the run go on with these differences."""
 
     @property
     def is_final(self) -> bool:
-        """Return whether this is the answer that holds."""
+        """Return whether no further answer follows."""
         return self.lacking is None and not self.unasked
 
     @field_serializer("offered")
@@ -79,7 +80,7 @@ class Inventory(Exchanged):
 
 
 class RecordedTool(Exchanged):
-    """A tool as runs have recorded it."""
+    """A tool as runs record it."""
 
     tool: Tool
     signature: RecordedSignature
@@ -90,7 +91,7 @@ class RecordedTool(Exchanged):
 
 
 class WorkerQuestion(Exchanged):
-    """The question whether a worker can take open runs."""
+    """The question to a worker whether it can take open runs."""
 
     variables: list[str] = []
     """Environment variables, by name."""
@@ -98,7 +99,7 @@ class WorkerQuestion(Exchanged):
 
 
 class WorkerAccount(Exchanged):
-    """What a worker tells of itself."""
+    """A worker's account of itself."""
 
     perdure: str
     """The version of the package."""
@@ -107,26 +108,26 @@ class WorkerAccount(Exchanged):
     guardrails: list[str] = []
     compactors: list[str] = []
     kinds: list[str] = []
-    """Kinds of tools that its owner has given, besides perdure's own."""
+    """The kinds of tools that its owner added to perdure's own."""
     rates: dict[str, float] = {}
     encryption_keys: list[str] = []
-    """Ids of its keys; the first one encrypts."""
+    """The ids of its keys; the first one encrypts."""
     vouch_keys: list[str] = []
-    """Ids of the keys by which it knows who decides."""
+    """The ids of the keys by which it verifies the people who decide."""
     storage: str = ""
     """The URL of its storage (`PERDURE_STORAGE`), without secrets; "" for none."""
     variables: list[str] = []
-    """Those of the question that are set, and that agents may use."""
+    """The variables of the question that are set and that agents may use."""
     changes: list[str] = []
-    """Why the calls of the question do not fit its functions, in their order; "" for one that does."""
+    """For each call of the question, in order, the reason why it does not fit the worker's function; "" if it fits."""
     open_breakers: dict[str, str] = {}
     """Model connections whose calls wait because the provider refuses them, with the kind of its last refusal."""
     time: float = 0.0
-    """By its clock, in seconds since the epoch."""
+    """The worker's clock, in seconds since the epoch."""
 
 
 class Missing(Exchanged):
-    """What a run waits for: a worker that has it (`RunOptions.missing_tool_grace`)."""
+    """Set while a run waits for a worker that has these things (`RunOptions.missing_tool_grace`)."""
 
     what: list[str]
     """Such as `tool find_books (kind: function)` and `guardrails 'strict'`."""

@@ -1,4 +1,4 @@
-"""How a run stands, and how it ends: the workflow's answers, its result and the details of its failure."""
+"""The state and the end of a run: the workflow's answers, its result and the details of its failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .inventory import Missing
 
 
 class RunOutput(Exchanged):
-    """The workflow's result: plain JSON, for any SDK. What grows with the run is in its history."""
+    """The workflow's result: plain JSON, for any SDK. Data that grows with the run is in its history."""
 
     output: Any = None
     iterations: int = 0
@@ -27,40 +27,40 @@ class RunOutput(Exchanged):
     messages: list[Message] | None = None
     """The conversation, if it is small; None otherwise."""
     tail: ConversationRef | None = None
-    """The end of the conversation, which no activity's input has recorded; None if it is too large for a result."""
+    """The end of the conversation, which no activity's input recorded; None if it is too large for a result."""
     iteration: int = 0
-    """The last one."""
+    """The last iteration."""
     last_seq: int = 0
-    """The `seq` of the last event; 0 in results that were recorded before there was this field."""
+    """The `seq` of the last event; 0 in results recorded before this field existed."""
     tool_calls: int = unless_empty(0)
-    """Tool executions that were started; only told to a run that has called this one."""
+    """The number of tool executions started; reported only to a calling run."""
     cost_usd: float | None = None
-    """What the run has cost, in US dollars, with the runs that it has called; None when nothing is known of it."""
+    """The cost of the run and of the runs that it called, in US dollars; None if no cost is known."""
     unpriced_calls: int = unless_empty(0)
-    """How many model calls are not in `cost_usd`, because their price is not known."""
+    """The number of model calls without a known price, which `cost_usd` does not include."""
     unread_steering: int = unless_empty(0)
-    """How many of the last messages are steering messages that came too late for a model call."""
+    """The number of steering messages at the end of `messages` that came too late for a model call."""
     unchecked: int = unless_empty(0)
-    """How many of the last messages the input guardrail has not let through; only of a turn of a session."""
+    """The number of messages at the end that the input guardrail has not passed; set only for a turn of a session."""
     handed_over: ConversationRef | None = unless_empty(None)
-    """What a turn of a session has added to its conversation; None where signals to the session (`HandedOver`) tell."""
+    """The messages that a turn of a session added; None if signals to the session (`HandedOver`) carry them."""
     slept_seconds: float = unless_empty(0.0)
-    """How long no worker took the run up: see `RunStatus`."""
+    """As `RunStatus.slept_seconds`."""
     agent: str = ""
-    """The name of the agent that has spoken last; "" in results that were recorded before there was this field."""
+    """The name of the agent that spoke last; "" in results recorded before this field existed."""
     handed_to: str = unless_empty("")
-    """Its path, where it is not the one that the run was started with."""
+    """The path of that agent, if it is not the one that the run was started with."""
     raw: bool = unless_empty(False)
-    """Whether `output` is the provider's own response, which is read as no type (`RunOptions.raw`)."""
+    """Whether `output` is the provider's own response, which is not parsed into a type (`RunOptions.raw`)."""
 
 
 class RunFailure(Exchanged):
-    """The details of the `ApplicationError` that ends a failed run; what `RunOutput` has too is as there."""
+    """The details of the `ApplicationError` that ends a failed run. Fields of `RunOutput` mean the same here."""
 
     kind: str
     reason: str | None = None
     text: str | None = None
-    """The beginning of the answer, of a run that failed for the sake of it (`OutputError`)."""
+    """The beginning of the answer, if the run failed because of it (`OutputError`)."""
     option: str | None = unless_empty(None)
     """The field of `RunOptions` whose limit was reached (`LimitExceededError`)."""
     iterations: int = 0
@@ -75,39 +75,39 @@ class RunFailure(Exchanged):
     unchecked: int = unless_empty(0)
     handed_over: ConversationRef | None = unless_empty(None)
     refused: int = unless_empty(0)
-    """How many messages of a turn the input guardrail has refused: the session goes on without them."""
+    """The number of messages of a turn that the input guardrail refused: the session goes on without them."""
     slept_seconds: float = unless_empty(0.0)
     handed_to: str = unless_empty("")
 
 
 class ForkOf(Exchanged):
-    """Which run a fork goes on from, and before which of its iterations: an entry of the fork's memo."""
+    """The run that a fork continues, and the iteration before which it begins: an entry of the fork's memo."""
 
     model_config = ConfigDict(populate_by_name=True, extra="allow")
 
     run: str
     """The id of the run."""
     run_id: str = Field(default="", alias="runId")
-    """Of its first link: another run may have the id by now."""
+    """The run id of its first link: another run may have the same id by now."""
     at: int
 
 
 class HeldUp(Exchanged):
-    """Why a model call is made again later, such as a provider's limit."""
+    """The reason why a model call waits for its next attempt, such as a provider's limit."""
 
     kind: str
-    """Of the `ModelError`."""
+    """The kind of the `ModelError`."""
     why: str
     until: float
     """Seconds since the epoch."""
 
 
 class Held(Exchanged):
-    """Why a run is held until somebody lets it go on (`RunHandle.go_on`)."""
+    """The reason why a run is held until a person resumes it (`RunHandle.go_on`)."""
 
     reason: HoldReason
     kind: str
-    """Of the error with which the run would have failed."""
+    """The kind of the error with which the run would have failed."""
     why: str
     """The text of that error."""
     option: str | None = unless_empty(None)
@@ -115,54 +115,54 @@ class Held(Exchanged):
     since: float
     """Seconds since the epoch."""
     run_id: str | None = unless_empty(None)
-    """The called run that is held; None for the run itself. Readers find this out."""
+    """The called run that is held; None for the run itself. Set by readers."""
 
 
 class RunStatus(Exchanged):
-    """Where a run stands."""
+    """The state of a run."""
 
     status: Literal["running", "waiting_for_approval", "held", "done", "failed", "cancelled", "terminated", "timed_out"]
-    """A run that is held may wait for a person, too."""
+    """A held run may also wait for a person."""
     started: float | None = unless_none()
-    """When the run began, in seconds since the epoch; readers find this out, and the two names that follow."""
+    """When the run began, in seconds since the epoch. Readers set this and the next two fields."""
     agent: str = unless_empty("")
     """The name of the agent that acts now."""
     handed_over_by: str = unless_empty("")
-    """The name of the one before it, if the run was handed over."""
+    """The name of the agent before it, if the run was handed over."""
     iteration: int = 0
     model_calls: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None
-    """What the run has cost so far, in US dollars; None when nothing is known of it."""
+    """The cost of the run up to now, in US dollars; None if no cost is known."""
     unpriced_calls: int = unless_empty(0)
-    """How many model calls are not in it, because their price is not known."""
+    """The number of model calls without a known price, which `cost_usd` does not include."""
     pending_approvals: list[PendingApproval] = []
     last_seq: int = 0
     """The `seq` of the last event."""
     pending_steering: int = 0
-    """How many steering messages the run has not read yet."""
+    """The number of steering messages that the run has not read yet."""
     queue_without_worker: str | None = None
-    """The run's task queue, when the run waits for a worker and no worker takes it up; readers find this out."""
+    """The run's task queue, if the run waits for a worker and no worker takes it up; set by readers."""
     workers_are_busy: bool = unless_empty(False)
-    """Whether workers poll the queue of `queue_without_worker` all the same, and have not come to this run yet."""
+    """Whether workers do poll `queue_without_worker`, but have not reached this run yet."""
     pinned_to: str | None = unless_empty(None)
-    """The version (`DEPLOYMENT:BUILD`) whose workers alone execute the run, where none of them does."""
+    """The version (`DEPLOYMENT:BUILD`) that the run is pinned to, if no worker of that version polls."""
     children: list[str] = unless_empty([])
-    """The ids of the runs that it has called and waits for."""
+    """The ids of the called runs that it waits for."""
     missing: Missing | None = None
     """Set while the run is offered to other workers, because one of them lacks something."""
     waits_for_rate: str | None = unless_empty(None)
     """Set while the next model call waits for a permit: the provider or model whose rate is limited."""
     held_up: HeldUp | None = unless_empty(None)
-    """Set while a model call waits to be made again."""
+    """Set while a model call waits for its next attempt."""
     held: list[Held] = unless_empty([])
-    """Why the run is held, or runs that it has called; several of its tool calls may be, at the same time."""
+    """The reasons why the run, or runs that it called, are held; several tool calls may be held at the same time."""
     awaited: list[AwaitedCall] = unless_empty([])
     """The tool calls that other systems are to finish."""
     push: list[PushTarget] = unless_empty([])
-    """Whom A2A clients want to be told."""
+    """The push notification targets of A2A clients."""
     slept_seconds: float = unless_empty(0.0)
-    """How long no worker took the run up, each time for more than `RunOptions.stale_after`."""
+    """The total time for which no worker took the run up, counting only periods above `RunOptions.stale_after`."""
 
 
 T = TypeVar("T", default=Any)
@@ -177,14 +177,14 @@ class RunResult(BaseModel, Generic[T]):
     """The conversation as the model would see it next; a next turn may start with it (§14)."""
     usage: Usage
     agent: str = ""
-    """The name of the agent that has spoken last (`perdure docs agents-in-code`)."""
+    """The name of the agent that spoke last (`perdure docs agents-in-code`)."""
     cost_usd: float | None = None
-    """What the run has cost, in US dollars, with the runs that it has called; None when nothing is known of it."""
+    """The cost of the run and of the runs that it called, in US dollars; None if no cost is known."""
     unpriced_calls: int = 0
-    """How many model calls are not in `cost_usd`, because their price is not known."""
+    """The number of model calls without a known price, which `cost_usd` does not include."""
     is_incomplete: bool = False
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
     cut_short: CutShort | None = None
-    """Why the output ends before all was said: `length`, `content_filter`, or `limit`; None where it is whole."""
+    """Why the output is cut short: `length`, `content_filter` or `limit`; None if it is complete."""
     unread_steering: list[str] = []
-    """The steering messages that came too late for a model call; they are the last of `messages`, too."""
+    """The steering messages that came too late for a model call; they are also the last of `messages`."""

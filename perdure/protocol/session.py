@@ -1,4 +1,5 @@
-"""The types of a session: its input, its messages and their answers, and what it carries from link to link."""
+"""The types of a session: its input, its messages and their answers, and the state that it carries from link to
+link."""
 
 from __future__ import annotations
 
@@ -20,16 +21,16 @@ WhileBusy = Literal["steer", "queue", "reject"]
 
 
 class SessionSetup(Exchanged):
-    """What the runs of a session are started with."""
+    """The setup with which a session starts its runs."""
 
     agent: RecordedAgent
-    """Without secrets: those are references (`${env:NAME}`)."""
+    """Without secrets, which are references (`${env:NAME}`)."""
     agents: RecordedAgents = unless_empty({})
-    """The agents of other files that this one can reach, by path."""
+    """The agents in other files that this one can reach, by path."""
     handoffs: dict[str, list[Message]] = unless_empty({})
     """As in `RunInput`."""
     messages: list[Message] = []
-    """The conversation before anybody has said anything: the agent's instructions."""
+    """The conversation before the first message: the agent's instructions."""
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
     deps: Any = unless_none()
@@ -39,9 +40,9 @@ class SessionSetup(Exchanged):
     """As in `RunInput`."""
 
     def handed_to(self, path: str) -> SessionSetup:
-        """Return the same for runs of the agent of that path; itself where there is none.
+        """Return a copy for runs of the agent of that path; the setup itself if there is none.
 
-        Raises LoadError for a setting of its file that is wrong.
+        Raises LoadError for a wrong setting in its file.
         """
         if path not in self.handoffs:
             return self
@@ -61,26 +62,25 @@ class SessionMessage(Exchanged):
 
     text: str
     id: str
-    """Identifies the message, so that one that is sent twice counts once."""
+    """Identifies the message, so that a duplicate counts once."""
     while_busy: WhileBusy = "steer"
-    """What to do while a run is under way: let the run read it, start the next run with it, or refuse it."""
+    """The handling while a run is active: let the run read it, start the next run with it, or refuse it."""
     by: str | None = None
-    """Who sends it; for readers of the history."""
+    """The sender; for readers of the history."""
     role: Literal["user", "task-delegation"] = "user"
     """`task-delegation` for the task of another agent (KAOS); the model reads it as a user's message."""
     setup_digest: str = ""
-    """Of the sender's `SessionSetup`; "" for whatever the session has."""
+    """The digest of the sender's `SessionSetup`; "" for the session's current one."""
     setup: SessionSetup | None = unless_empty(None)
-    """Sent when the session has another one: runs from now on are started with it."""
+    """Sent if the session has another setup: runs from now on start with this one."""
     traceparent: str = unless_empty("")
-    """The span in which it was sent (W3C Trace Context), if there was one: the trace of a run that begins links to it.
-    """
+    """The span in which it was sent (W3C Trace Context), if any: the trace of a run that begins links to it."""
     requested_by: Requesters | None = unless_none()
-    """Who sends it, as a gateway vouches for it."""
+    """The sender, signed by a gateway."""
 
     @property
     def content(self) -> str:
-        """Return what is signed of it."""
+        """Return the signed content."""
         return content_of("send", self.id, self.text)
 
     @property
@@ -90,23 +90,23 @@ class SessionMessage(Exchanged):
 
 
 class Taken(Exchanged):
-    """What has become of a message: the answer of the update `send`."""
+    """The answer of the update `send`: the run that a message goes to."""
 
     became: Literal["turn", "steering", "queued"]
     run_id: str
-    """The id of the run that reads it."""
+    """The id of the run that reads the message."""
     first_run_id: str = ""
-    """Temporal's id of that run's first link; "" while the run has not begun."""
+    """The run id of that run's first link; "" while the run has not begun."""
     turn: int
     place: int = unless_empty(0)
-    """Of a queued message: how many turns after the one then running this message gets its own; more where another
-    workflow has the id `run_id`."""
+    """For a queued message, how many turns after the current one its own turn comes; later if another workflow has the
+    id `run_id`."""
     text_digest: str = unless_empty("")
-    """Of the message's text, so that another text under the same id is noticed."""
+    """The digest of the message's text, which reveals another text under the same id."""
 
 
 class SessionNote(Exchanged):
-    """An event that somebody wants to find among those of a session: the argument of its signal `note`."""
+    """An event added to those of a session: the argument of its signal `note`."""
 
     type: str
     content: object = None
@@ -114,13 +114,14 @@ class SessionNote(Exchanged):
 
 
 class HandedOver(Exchanged):
-    """A part of what a turn has added to the conversation: the argument of the session's signal `hand_over`."""
+    """A part of the messages that a turn added to the conversation: the argument of the session's signal
+    `hand_over`."""
 
     turn: int
     reference: ConversationRef
-    """The first one starts where the session's own conversation stood when the turn began."""
+    """The first one starts at the session's own conversation of the time when the turn began."""
     is_last: bool = False
-    """Whether this is the last part; without that, the parts before it do not count."""
+    """Whether this is the last part; without it, the parts before do not count."""
     unread_steering: int = unless_empty(0)
     """As in `RunOutput`; only in the last part."""
     unchecked: int = unless_empty(0)
@@ -130,16 +131,16 @@ class HandedOver(Exchanged):
 
 
 class SessionUse(Exchanged):
-    """What the turns of a session have used that have ended, as far as they say it: one that is cancelled does not."""
+    """The usage of a session's ended turns, as they reported it: a cancelled turn does not report any."""
 
     usage: Usage = Field(default=Usage(), exclude_if=lambda usage: usage == Usage())
-    """With the runs that they have called."""
+    """Includes the runs that they called."""
     cost_usd: float | None = unless_none()
     """As in `RunResult`."""
     unpriced_calls: int = unless_empty(0)
 
     def with_turn(self, end: RunOutput | RunFailure) -> SessionUse:
-        """Return the sum with a further turn, by its result or the details of its failure."""
+        """Return the sum with a further turn, from its result or the details of its failure."""
         costs = [cost for cost in (self.cost_usd, end.cost_usd) if cost is not None]
         return SessionUse(
             usage=self.usage + end.usage,
@@ -149,30 +150,28 @@ class SessionUse(Exchanged):
 
 
 class SessionStatus(SessionUse):
-    """Where a session stands: the answer of its query `status`; `usage` and cost are those of the turns that ended."""
+    """The state of a session: the answer of its query `status`; `usage` and cost are those of the ended turns."""
 
     status: Literal["new", "running", "waiting", "held", "ended"]
-    """`new` before the first message. Readers find out that the run under way waits or is held: the session itself
-    answers `running`.
-    """
+    """`new` before the first message. Readers find out that the current run waits or is held: the session itself
+    answers `running`."""
     reason: str = unless_empty("")
-    """Why it stands so. Of `waiting`: `message` between two turns, else `approval` or `question`. Of `held`: the first
-    reason of `held`. Of `ended`: `closed`, `cancelled`, `terminated`, `timed_out` or `failed`.
-    """
+    """The reason for `status`. Of `waiting`: `message` between two turns, else `approval` or `question`. Of `held`: the
+    first reason of `held`. Of `ended`: `closed`, `cancelled`, `terminated`, `timed_out` or `failed`."""
     is_closing: bool = unless_empty(False)
-    """Whether the session takes no more messages, and ends after those that it has taken."""
+    """Whether the session accepts no more messages, and ends after those that it has accepted."""
     turn: int = 0
-    """The number of the last turn that has begun; 0 before the first."""
+    """The number of the last turn that began; 0 before the first."""
     run_id: str | None = None
-    """The run under way, if there is one."""
+    """The current run, if any."""
     first_run_id: str | None = None
     queued: int = 0
-    """How many messages wait for a turn of their own."""
+    """The number of messages that wait for a turn of their own."""
     setup_digest: str = ""
     pending_approvals: list[PendingApproval] = unless_empty([])
-    """What waits for a person in the run under way, and in those that it has called; readers find this out."""
+    """The calls that wait for a person in the current run and in those that it called; set by readers."""
     held: list[Held] = unless_empty([])
-    """Why the run under way, or runs that it has called, are held, each with its `run_id`; readers find this out."""
+    """The reasons why the current run, or runs that it called, are held, each with its `run_id`; set by readers."""
 
 
 class QueuedMessage(Exchanged):
@@ -185,27 +184,27 @@ class QueuedMessage(Exchanged):
 
 
 class CarriedSession(SessionUse):
-    """What survives a session's continue-as-new besides its input."""
+    """The state that survives a session's continue-as-new besides its input."""
 
     turn: int
-    """The last one that has begun."""
+    """The last turn that began."""
     conversation: CarriedConversation
     """As the model would see it next."""
     unchecked: int = unless_empty(0)
-    """How many of its last messages no input guardrail has let through."""
+    """The number of messages at its end that no input guardrail has passed."""
     taken: dict[str, Taken] = {}
-    """The messages that were taken of late, by id, so that a repetition is known for one."""
+    """The messages accepted recently, by id, by which the session recognises a duplicate."""
     queued: list[QueuedMessage] = []
     handed_to: str = unless_empty("")
-    """The path of the agent that has spoken last; "" for the setup's own."""
+    """The path of the agent that spoke last; "" for the setup's own."""
     requested_by: Requesters | None = unless_none()
-    """Everybody who has sent a message, signed by the link before; None where somebody is unknown."""
+    """Everybody who sent a message, signed by the link before; None if any sender is unknown."""
     first_run_id: str = ""
     links: int = 1
 
 
 def used_before(carried: CarriedSession | None) -> SessionUse:
-    """Return what the turns of earlier links have used."""
+    """Return the usage of the turns of earlier links."""
     return SessionUse(**{name: getattr(carried, name) for name in SessionUse.model_fields}) if carried else SessionUse()
 
 
@@ -214,14 +213,14 @@ class SessionInput(Exchanged):
 
     setup: SessionSetup
     setup_digest: str = ""
-    """Of the setup, as who has sent it knows it (`SessionMessage.setup_digest`)."""
+    """The digest of the setup by the sender's calculation (`SessionMessage.setup_digest`)."""
     idle_timeout: float | None = None
-    """Seconds without a run or a message after which the session closes; None for never."""
+    """The seconds without a run or a message after which the session closes; None for never."""
     loop_version: int = 1
-    """As in `RunInput`; the turns go by it, too."""
+    """As in `RunInput`; the turns use it, too."""
     search_attributes: list[str] = []
     """As in `RunInput`."""
     user: str | None = None
-    """On whose behalf the session is, for those who list sessions."""
+    """The user that the session belongs to, for lists of sessions."""
     carried: CarriedSession | None = None
     """None for the first link of a session."""

@@ -1,1 +1,1 @@
-"""What files say about runs: settings by their own names and by those of other systems, other agents, mocks."""
+"""Settings of runs in agents' files: perdure's own, those of other systems, other agents, and mocks."""

@@ -1,4 +1,4 @@
-"""What an agent's file says of its runs: in `metadata.perdure`, or in the names of the system it comes from. Pure."""
+"""The settings of an agent's file for its runs: in `metadata.perdure`, or under the names of another system. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require
 OF_THE_START = frozenset(
     {"raw", "turn", "stream", "compactor", "missing_tool_grace", "lost_worker_seconds", "stream_seconds"}
 )
-"""Options that are no matter of an agent's file: who starts a run says how it is watched, and what its workers have."""
+"""Options that an agent's file can't set: the caller decides how a run is watched, and its workers which resources it
+has."""
 OPTION_NAMES: Mapping[str, str] = {to_camel(name): name for name in RunOptions.model_fields if name not in OF_THE_START}
 """The name of a setting of `metadata.perdure` → the field of `RunOptions`."""
 BUDGETS = ("max_total_tokens", "max_tool_calls", "max_seconds", "max_cost_usd")
-"""Options of which a called run has a share of its caller's."""
+"""Options of which a called run gets a share of its caller's."""
 
 OF_A_RUN = (*BUDGETS, "max_iterations", "on_limit", "on_failure", "webhooks", "max_depth", "cancel_grace")
-"""Options that stay as they are in a run that goes on as another agent."""
+"""Options that a run keeps when it continues as another agent."""
 OF_A_SESSION = ("idleTimeout", "whileBusy")
 """The settings of `metadata.perdure.session`."""
 WhileBusy = Literal["steer", "queue", "reject"]
@@ -38,7 +39,7 @@ Options = TypeVar("Options", bound=RunOptions)
 
 @dataclass
 class SessionSettings:
-    """What an agent's file says of its sessions; None for what it does not say."""
+    """The settings of an agent's file for its sessions; None for one that it leaves open."""
 
     idle_timeout: float | None = None
     """Seconds."""
@@ -50,25 +51,25 @@ def options_for(
     options: RunOptions | Mapping[str, Any] | None = None,
     environment: Mapping[str, str] = _NOT_SAID,
 ) -> RunOptions:
-    """Return the options of a run of the agent: those that the caller has set, and then what the agent's file says.
+    """Return the options of a run of the agent: those that the caller set, then those of the agent's file.
 
-    After the file comes the environment, where the system that the agent comes from has names in it, and at last what
-    is usual there. Raises LoadError for a setting that is wrong, ConfigurationError for an environment variable, and
-    what `options_of` raises.
+    After the file comes the environment, if the agent's system has variables for them, and last that system's defaults.
+    Raises LoadError for a wrong setting, ConfigurationError for an environment variable, and the errors of
+    `options_of`.
     """
     options = options_of(options) or RunOptions()
     settings = settings_of(agent)
     found = {**settings.usual, **_environment(settings, environment), **settings.chosen}
     new = {name: value for name, value in found.items() if name not in options.model_fields_set}
-    if "webhooks" in found:  # The one who starts a run does not keep its author from being told.
+    if "webhooks" in found:  # A caller's webhooks do not replace those of the agent's author.
         new["webhooks"] = distinct_webhooks(options.webhooks, found["webhooks"])
     return options.model_copy(update=new) if new else options
 
 
 def with_on_failure(agent: Agent, options: RunOptions, usual: Literal["fail", "hold"]) -> RunOptions:
-    """Return the options, with the usual `on_failure` where neither they nor the agent's file say one.
+    """Return the options with the default `on_failure`, if neither they nor the agent's file set one.
 
-    Raises LoadError for a setting of the file that is wrong.
+    Raises LoadError for a wrong setting in the file.
     """
     if options.on_failure or settings_of(agent).chosen.get("on_failure"):
         return options
@@ -88,10 +89,10 @@ def is_cloud(target: str) -> bool:
 
 
 def with_cadence(options: Options, target: str, environment: Mapping[str, str] | None = None) -> Options:
-    """Return the options of a run that is started on the server at `target`, with the cadence that they leave open.
+    """Return the options of a run on the server at `target`, with the cadence filled in if they leave it open.
 
-    That is what the environment's variables say, else on Temporal Cloud `CLOUD_CADENCE`; elsewhere nothing is recorded,
-    which stands for `OWN_CADENCE`. Raises ConfigurationError for a variable that is no such number of seconds.
+    The environment's variables set it, else on Temporal Cloud `CLOUD_CADENCE`; elsewhere it is not recorded, which
+    stands for `OWN_CADENCE`. Raises ConfigurationError for a variable that is not such a number of seconds.
     """
     given = os.environ if environment is None else environment
     usual = CLOUD_CADENCE._asdict() if is_cloud(target) else {}
@@ -109,10 +110,10 @@ def with_cadence(options: Options, target: str, environment: Mapping[str, str] |
 
 
 def called_options(options: Options, caller: Agent, called: Agent) -> Options:
-    """Options of a run that the caller's has called: the caller's `options`, and what the called agent's file says.
+    """Options of a called run: the caller's `options`, and those of the called agent's file.
 
-    What the caller's own file says is the caller's alone, but for budgets, depth and grace, of which the lesser counts.
-    Raises LoadError as `options_for` does.
+    The settings of the caller's own file do not apply to the called run, except budgets, depth and grace, of which the
+    lower value counts. Raises LoadError as `options_for` does.
     """
     of_caller, own = _options_in_file(caller), _options_in_file(called)
     fields = RunOptions.model_fields
@@ -120,7 +121,7 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     update.update(own)
     for name in BUDGETS:
         update[name] = least(getattr(options, name), own.get(name))
-    for name in ("instructions_by", "instructions_replaced"):  # Of the agent itself, whoever has started the run.
+    for name in ("instructions_by", "instructions_replaced"):  # These belong to the called agent, for any caller.
         update[name] = own.get(name, fields[name].get_default())
     for name in {"on_failure", "stale_after", "on_stale"} - own.keys():
         update.pop(name, None)
@@ -132,28 +133,29 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
 
 
 def options_after_handoff(options: Options, before: Agent, after: Agent, given: Collection[str]) -> Options:
-    """Options of a run that goes on as the agent `after`: what its file says, but for what is the run's.
+    """Options of a run that continues as the agent `after`: those of its file, except the options that belong to the
+    run.
 
-    What its caller has `given` stays. Raises LoadError as `options_for` does.
+    The options that its caller has `given` stay. Raises LoadError as `options_for` does.
     """
     kept = {name: getattr(options, name) for name in (*OF_A_RUN, *given)}
     return called_options(options, before, after).model_copy(update=kept)
 
 
 def least(*limits: float | None) -> Any:
-    """Return the lowest of the limits; None, which stands for no limit, when there is none."""
+    """Return the lowest of the limits; None, which stands for no limit, if there is none."""
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def session_settings(agent: Agent) -> SessionSettings:
-    """Return what the agent's file says of its sessions. Raises LoadError for a setting that is wrong."""
+    """Return the settings of the agent's file for its sessions. Raises LoadError for a wrong setting."""
     session = SessionSettings()
     _require_none(_read(agent.metadata, session))
     return session
 
 
 def context_messages(agent: Agent, environment: Mapping[str, str] = _NOT_SAID) -> int:
-    """Return how many messages of the conversation an agent that this one calls is told of.
+    """Return how many messages of the conversation a call of another agent takes along.
 
     Raises as `options_for` does.
     """
@@ -165,18 +167,18 @@ def context_messages(agent: Agent, environment: Mapping[str, str] = _NOT_SAID) -
 
 
 def settings_of(agent: Agent) -> Settings:
-    """All that the agent's file says of the options of its runs. Raises LoadError for a setting that is wrong."""
+    """Return all settings of the agent's file for the options of its runs. Raises LoadError for a wrong setting."""
     settings = _read(agent.metadata, SessionSettings())
     _require_none(settings)
     return settings
 
 
 def setting_problems(metadata: object) -> Iterator[SettingProblem]:
-    """Yield what is wrong with the settings in the metadata of a file, or has no effect."""
+    """Yield the settings in a file's metadata that are wrong or have no effect."""
     if isinstance(metadata, Mapping):
         yield from _read(metadata, SessionSettings()).problems
         for name in metadata:
-            # A name of one word may be anybody's.
+            # Any other tool may use a name of one word.
             if name in OPTION_NAMES and name != name.lower():
                 yield SettingProblem(
                     ("metadata", name), f"has no effect there: write metadata.perdure.{name}", is_fatal=False
@@ -215,7 +217,7 @@ def _read(metadata: Mapping[str, Any] | None, session: SessionSettings) -> Setti
 
 
 def _read_own(value: object, settings: Settings, session: SessionSettings) -> None:
-    """The settings under our own names. Those of called agents are read where such tools are declared."""
+    """Read the settings under perdure's own names. The declarations of tools read those of called agents."""
     known: dict[str, Callable[[Any, Place], None]] = {
         "agents": lambda value, place: None,
         "output": _require_map,

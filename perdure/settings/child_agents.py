@@ -1,4 +1,4 @@
-"""The agents that an agent calls: how it names their files, and what a run records of them (requirement §9.6)."""
+"""The agents that an agent calls: the paths of their files, and their records in a run (requirement §9.6)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..errors import LoadError
 
 SUFFIX = ".prompty"
 DELEGATE = "delegate_to_"
-"""Before an agent's name: the name of the tool that delegates to it."""
+"""Prefix of the tool that delegates to an agent; the agent's name follows."""
 TRANSFER = "transfer_to_"
-"""Before an agent's name: the name of the tool by which a run goes on as that agent."""
+"""Prefix of the tool by which a run continues as another agent; the agent's name follows."""
 TASK = "task"
 DELEGATION_FAILED = "[Delegation failed: "
-"""How the result begins of a task that a remote agent has not answered."""
+"""The beginning of the result of a task that a remote agent did not answer."""
 
 
 def child_tools(agent: Agent) -> Iterator[PromptyTool]:
@@ -27,12 +27,12 @@ def child_tools(agent: Agent) -> Iterator[PromptyTool]:
 
 
 def handoffs_of(agent: Agent, agents: Mapping[str, Agent]) -> dict[str, Agent]:
-    """Return the agents as which a run of this one may go on, however often it is handed over, by path."""
+    """Return the agents that may take over a run of this one, by path, including those after further handoffs."""
     return _reached(agent, agents, lambda tool: tool.is_handoff)
 
 
 def written_action(name: str, arguments: object) -> str:
-    """Return a tool call as a model writes it that is told of its tools in the prompt."""
+    """Return a tool call in the form in which a model without native tools writes it."""
     task = arguments.get(TASK) if isinstance(arguments, dict) else None
     if name.startswith(DELEGATE) and isinstance(task, str):
         return json.dumps({"agent": name.removeprefix(DELEGATE), "task": task}, ensure_ascii=False)
@@ -40,9 +40,9 @@ def written_action(name: str, arguments: object) -> str:
 
 
 def key_of(written: str, folder: str = "") -> str:
-    """Path of a file relative to the run's agent, as a key; `folder` is where the file that names it lies.
+    """Key of a file: its path relative to the run's agent; `folder` is the folder of the file that names it.
 
-    Nothing is looked up. Raises LoadError for a path that is not relative, or not that of a `.prompty` file.
+    Does not access the disk. Raises LoadError for a path that is absolute or does not end in `.prompty`.
     """
     if "\\" in written or not written.isprintable():
         raise LoadError(f"{written!r} is not the path of another agent: expected one with '/' between its folders")
@@ -54,7 +54,7 @@ def key_of(written: str, folder: str = "") -> str:
 
 
 def with_keys(agent: Agent, key: str) -> Agent:
-    """Copy of the agent of that key whose tools name other agents by their keys. Raises LoadError as `key_of`."""
+    """Copy of the agent of that key, whose tools name other agents by their keys. Raises LoadError as `key_of`."""
     folder = posixpath.dirname(key)
     tools = [
         tool.model_copy(update={"path": key_of(tool.path, folder)}) if isinstance(tool, PromptyTool) else tool
@@ -64,7 +64,7 @@ def with_keys(agent: Agent, key: str) -> Agent:
 
 
 def agents_for(agent: Agent, agents: Mapping[str, Agent]) -> dict[str, Agent]:
-    """Those of the agents that this one can reach, which names them by their keys."""
+    """Those of the agents that this one, which names them by their keys, can reach."""
     return _reached(agent, agents, lambda tool: True)
 
 

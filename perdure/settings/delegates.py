@@ -1,6 +1,5 @@
-"""Agents that an agent delegates to or hands over to: those of `metadata.perdure.agents` and `handoffs`, and peers that
-the environment names.
-"""
+"""Agents that an agent delegates to or hands over to: those of `metadata.perdure.agents` and `handoffs`, and peers from
+the environment."""
 
 from __future__ import annotations
 
@@ -31,16 +30,16 @@ _ELSEWHERE = ("protocol", "model", "retries", "headers", "api_key", "allowed_hos
 
 
 class _Entry(BaseModel):
-    """One agent, as the file names it."""
+    """One agent in the file's list."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,52}$")
     path: str | None = None
-    """Of its file; else it is elsewhere, at `url`."""
+    """The path of its file; an agent without one is remote, at `url`."""
     url: str | None = None
     card_url: str | None = None
-    """The same, by the name that peers of other systems have for it."""
+    """The URL under the name that peers of other systems use."""
     description: str | None = None
     protocol: Literal["auto", "a2a", "openai"] = "auto"
     model: str | None = None
@@ -64,11 +63,12 @@ class _Entry(BaseModel):
 
 
 def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES) -> Agent:
-    """Copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; itself without any.
+    """Copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; the agent itself if there are
+    none.
 
-    Such a tool takes a task, which is said to the agent of that name. `metadata.perdure.handoffs` are tools
-    `transfer_to_NAME`, after whose call the run goes on as that agent. The environment may say how much of the
-    conversation goes along, where its system has peers. Raises LoadError for an entry that is wrong, and
+    Such a tool takes a task, which is the message to the agent of that name. `metadata.perdure.handoffs` become tools
+    `transfer_to_NAME`, after whose call the run continues as that agent. The environment may set how many messages of
+    the conversation go along, if the agent's system has peers. Raises LoadError for a wrong entry, and
     ConfigurationError for an environment variable.
     """
     entries, handoffs = list(_entries(agent, "agents")), list(_entries(agent, "handoffs"))
@@ -87,7 +87,7 @@ def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES)
 
 
 def handoff_tool(name: str, path: str, description: str | None) -> PromptyTool:
-    """Return the tool by which a run goes on as the agent of that name and path; its name is one that models take."""
+    """Return the tool by which a run continues as the agent of that name and path; its name is valid for models."""
     return PromptyTool(name=function_name(f"{TRANSFER}{name}"), path=path, mode="handoff", description=description)
 
 
@@ -108,7 +108,7 @@ def _entries(agent: Agent, setting: Literal["agents", "handoffs"]) -> Iterator[_
     form, before = (_FORM, DELEGATE) if setting == "agents" else (_HANDOFF_FORM, TRANSFER)
     if not isinstance(entries, list):
         raise LoadError(f"expected a list of {form}, got {entries!r:.80}", field=_WHERE.format(setting))
-    # A run records its agent with these tools: that one is not expanded once more.
+    # A run records its agent with these tools, and a recorded agent is not expanded again.
     declared = {tool.name for tool in agent.tools or () if is_delegate(tool)}
     for index, entry in enumerate(entries):
         if setting == "handoffs" and isinstance(entry, str):
@@ -136,7 +136,7 @@ def _why(where: str, error: JsonView) -> str:
         known = [to_camel(name) for name in _Entry.model_fields]
         return f"is unknown{did_you_mean(where, known)}. Expected {', '.join(known)}"
     text = fault_text(error)
-    # Of what may be a secret, and of the whole entry, nothing is shown.
+    # The error shows neither a possible secret nor the whole entry.
     shown = f"{error['input']!r:.80}: " if where in _SHOWN else ""
     return _EXPECTED.get(where) or f"{shown}{text[:1].lower() if shown else text[:1]}{text[1:]}"
 
@@ -146,7 +146,7 @@ _EXPECTED = {"name": "expected a name of at most 52 letters, digits, '_' and '-'
 
 
 def _as_written(agent: Agent, value: Any, place: str) -> Any:
-    """Return the value with the file's references to the environment: those travel, and workers resolve them."""
+    """Return the value with the file's references to the environment: these are recorded, and workers resolve them."""
     if isinstance(value, Mapping):
         return {key: _as_written(agent, child, f"{place}/{key}") for key, child in value.items()}
     reference = loaded_from(agent).references.get(place)
@@ -187,7 +187,7 @@ def _remote(name: str, entry: _Entry, context: int | None) -> CustomTool:
 
 
 SUB_AGENTS = "AGENT_SUB_AGENTS"
-"""`NAME:URL,…`; comes before `PEER_AGENTS`."""
+"""`NAME:URL,…`; has precedence over `PEER_AGENTS`."""
 PEERS = "PEER_AGENTS"
 """`NAME,…`; the URL of each is in `PEER_AGENT_NAME_CARD_URL`."""
 MCP_SERVERS = "MCP_SERVERS"
@@ -195,15 +195,16 @@ MCP_SERVERS = "MCP_SERVERS"
 
 
 def as_started(agent: Agent, environment: Mapping[str, str]) -> Agent:
-    """Return the agent with all that it may delegate to as tools. Raises as `with_peers` and `with_delegates` do."""
+    """Return the agent with a tool for each agent that it may delegate to. Raises as `with_peers` and `with_delegates`
+    do."""
     return with_delegates(with_peers(agent, environment), environment)
 
 
 def with_peers(agent: Agent, environment: Mapping[str, str]) -> Agent:
-    """Return a copy of an agent whose system has peers that also has those of the environment; any other itself.
+    """Return a copy with the environment's peers, if the agent's system has peers; otherwise the agent itself.
 
-    An agent or a tool that the file has under the same name stays as it is. Raises ConfigurationError, which names
-    the variable, and LoadError as `settings_of` does.
+    An agent or a tool of the file with the same name stays as it is. Raises ConfigurationError, which names the
+    variable, and LoadError as `settings_of` does.
     """
     if not any(environment.get(name) for name in (SUB_AGENTS, PEERS, MCP_SERVERS)) or not _has_peers(agent):
         return agent

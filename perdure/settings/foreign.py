@@ -1,4 +1,5 @@
-"""Other systems whose names for settings agents' files may use, in `metadata.NAME`: `perdure.interop` has them."""
+"""Other systems whose names for settings agents' files may use, in `metadata.NAME`; `perdure.interop` implements
+them."""
 
 from __future__ import annotations
 
@@ -21,33 +22,34 @@ class System(ABC):
     title: ClassVar[str]
     """Its name for people."""
     usual: ClassVar[JsonView]
-    """The options of its agents' runs, where nobody says otherwise."""
+    """The default options of its agents' runs."""
     has_peers: ClassVar[bool] = False
-    """Whether its agents delegate to others, which the environment names."""
+    """Whether its agents delegate to others that the environment names."""
 
     @abstractmethod
     def readers(self, settings: Settings) -> dict[str, Reader]:
-        """Return what reads each of its settings, by its name, into `settings`."""
+        """Return a reader for each of its settings, by name, which writes into `settings`."""
 
     def options(self, environment: Mapping[str, str]) -> JsonObject:
         """Return the options that the environment sets. Raises ValueError, which names the variable."""
         return {}
 
     def context_messages(self, environment: Mapping[str, str]) -> int:
-        """Return how many messages a called agent is told, where the file does not say. Raises ValueError."""
+        """Return how many messages a called agent gets, if the file leaves it open. Raises ValueError."""
         return 0
 
 
 SYSTEMS: Mapping[str, str] = MappingProxyType(
     {"octopus": "perdure.interop.settings:OctopusSettings", "kaos": "perdure.interop.settings:KaosSettings"}
 )
-"""Key in an agent's metadata → module and class; imported for an agent that comes from there."""
+"""Key in an agent's metadata → module and class; imported for an agent of that system."""
 TOOLS_IN_TEXT = "kaos"
-"""The system whose agents write tool calls into their text: one that does so, and names no system, is taken for one."""
+"""The system whose agents write tool calls into their text: an agent that does so without naming a system counts as
+its."""
 
 
 @cache
 def system_of(name: str) -> System:
-    """Return the system of that key. Raises KeyError where there is none."""
+    """Return the system of that key. Raises KeyError if there is none."""
     module, _, attribute = SYSTEMS[name].partition(":")
     return cast(System, getattr(import_module(module), attribute)())

@@ -1,4 +1,4 @@
-"""Answers that stand for a model's, as KAOS takes them from the environment: for tests of an agent in its place."""
+"""Answers that replace a model's, as KAOS takes them from the environment: for tests of a deployed agent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..text import valid_text
 VARIABLE = "DEBUG_MOCK_RESPONSES"
 """The environment variable with the answers. `DEBUG_MOCK_RESPONSES_NAME` holds the answers of agent NAME."""
 MAX_BYTES = 256 * 1024
-"""Of all answers of one run, which records them."""
+"""The limit of all answers of one run, which records them."""
 
 
 def mock_responses(environment: Mapping[str, str], agent: str, *, is_called: bool = False) -> list[str] | None:
-    """Return the answers for an agent of that name, in order; None where its model is to be asked.
+    """Return the answers for an agent of that name, in order; None if its model is called.
 
-    An agent that another one has called takes only those that its own variable has: the others are for its caller.
-    Raises ConfigurationError for answers that are too large to be recorded.
+    A called agent takes only the answers of its own variable: the others are for its caller. Raises ConfigurationError
+    for answers that are too large to record.
     """
     own = variable_of(agent)
     names = [own] if is_called else [own, VARIABLE]
@@ -34,17 +34,17 @@ def mock_responses(environment: Mapping[str, str], agent: str, *, is_called: boo
 
 
 def variable_of(agent: str) -> str:
-    """Return the variable that has the answers of one agent alone, such as `DEBUG_MOCK_RESPONSES_RESEARCHER`."""
+    """Return the variable for one agent's answers alone, such as `DEBUG_MOCK_RESPONSES_RESEARCHER`."""
     return f"{VARIABLE}_{re.sub(r'[^A-Z0-9]', '_', agent.upper())}"
 
 
 def is_set(environment: Mapping[str, str]) -> bool:
-    """Return whether there are answers for any agent."""
+    """Return whether the environment has answers for any agent."""
     return any(value and (name == VARIABLE or name.startswith(f"{VARIABLE}_")) for name, value in environment.items())
 
 
 def read_responses(text: str) -> list[str]:
-    """Answers that the variable's text has: a JSON list of them, one JSON value, or text that is no JSON at all."""
+    """Answers in the variable's text: a JSON list of them, one JSON value, or plain text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

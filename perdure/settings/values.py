@@ -1,4 +1,4 @@
-"""Reads the settings of an agent's file, map by map, and notes what is wrong with them and where. Pure."""
+"""Reads the settings of an agent's file, map by map, and notes each wrong value with its place. Pure."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from ..text import did_you_mean
 
 Place = tuple[str, ...]
 MAX_NAME = 80
-"""Characters of a name that is not known that an error shows."""
+"""The most characters that an error shows of an unknown name."""
 CHARS_PER_TOKEN = 4
-"""How limits in tokens are taken: a token is about so many characters of English text."""
+"""The conversion of limits in tokens: a token is about this many characters of English text."""
 
 
 class SettingProblem(NamedTuple):
-    """What is wrong with one setting."""
+    """A problem of one setting."""
 
     place: Place
-    """From the top of the file on."""
+    """The path from the top of the file."""
     text: str
     is_fatal: bool = True
-    """Whether no run can be started so; otherwise the setting has no effect."""
+    """Whether it prevents runs; otherwise the setting has no effect."""
 
 
 @dataclass
 class Settings:
-    """What an agent's file says of the options of its runs."""
+    """The settings of an agent's file for its runs."""
 
     chosen: JsonObject = field(default_factory=dict)
     """Fields of `RunOptions` that it sets."""
     usual: JsonObject = field(default_factory=dict)
-    """Those that follow from the system that it comes from, where nobody says otherwise."""
+    """The defaults of the agent's system."""
     system: str | None = None
     """The key of that system, one of `foreign.SYSTEMS`."""
     context_messages: int | None = None
-    """How many messages a called agent is told of the conversation; None where the file does not say."""
+    """How many messages of the conversation a called agent gets; None if the file leaves it open."""
     problems: list[SettingProblem] = field(default_factory=list)
 
     def refuse(self, place: Place, text: str) -> None:
-        """Note that no run can be started so."""
+        """Note a problem that prevents runs."""
         self.problems.append(SettingProblem(place, text))
 
     def warn(self, place: Place, text: str) -> None:
@@ -60,9 +60,9 @@ class Settings:
 
 
 def option_value(name: str, value: object) -> Any:
-    """The value as the field of `RunOptions` has it, text of an environment variable included.
+    """The value as the type of the field of `RunOptions`; also reads the text of an environment variable.
 
-    Raises ValueError, which shows the value and says what is expected.
+    Raises ValueError, which shows the value and the expected type.
     """
     is_switch = RunOptions.model_fields[name].annotation is bool
     if isinstance(value, bool) and not is_switch:
@@ -83,7 +83,8 @@ def require_set(value: object) -> None:
 
 
 def whole_number(value: object, *, least: int = 1) -> int:
-    """Return the number; text of an environment variable is read. Raises ValueError for anything else, and for less."""
+    """Return the number, also from an environment variable's text. Raises ValueError for anything else, and below
+    `least`."""
     require_set(value)
     text = value.strip() if isinstance(value, str) else value
     if isinstance(text, str) and text.isdecimal() and len(text) <= 15:
@@ -96,7 +97,7 @@ def whole_number(value: object, *, least: int = 1) -> int:
 def read_map(
     value: object, place: Place, readers: Mapping[str, Callable[[Any, Place], None]], settings: Settings
 ) -> None:
-    """Give each entry of a map to the reader of its name; notes names that there are not, and what readers raise."""
+    """Pass each entry of a map to the reader of its name; notes unknown names, and the readers' errors."""
     if not isinstance(value, Mapping):
         settings.refuse(place, f"expected a map of settings ({', '.join(readers)}), got {value!r:.80}")
         return
@@ -112,7 +113,7 @@ def read_map(
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """Return what to say of a name that there is not, with the one that is most like it."""
+    """Return the message about an unknown name, with the most similar known one."""
     known = list(known)
     if len(name) > MAX_NAME:
         return f"unknown setting {name!r:.80}…: expected {', '.join(known)}"
