@@ -1,4 +1,4 @@
-"""Runs as programs written for Octopus read them: its answers, and its events of a chat as server-sent events."""
+"""Runs in the form of Octopus's programs: its answers, and its chat events as server-sent events."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ EventName = Literal["turn_start", "tool_call", "tool_result", "token", "turn_end
 
 
 class AgentResponse(NamedTuple):
-    """What Octopus's loop returns, by its names."""
+    """The result of Octopus's loop, with its names."""
 
     Content: str
     IsIncomplete: bool = False
 
 
 def agent_response(result: RunResult[Any]) -> AgentResponse:
-    """The result of a run as Octopus has it: an answer that is no text, as JSON."""
+    """Return a run's result in Octopus's form: an answer that is not a text, as JSON."""
     output = result.output
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
     return AgentResponse(text, result.is_incomplete)
@@ -39,7 +39,7 @@ class OctopusEvent(NamedTuple):
 
 
 PREAMBLE_CHARS = 400
-"""What a model may say before it calls a tool without anybody seeing it."""
+"""Characters of text before a tool call that may stay hidden."""
 
 
 def sse_frame(event: OctopusEvent) -> str:
@@ -55,14 +55,14 @@ async def octopus_events(
     held_back: int | None = PREAMBLE_CHARS,
     events: AsyncIterator[RunEvent] | None = None,
 ) -> AsyncGenerator[OctopusEvent, None]:
-    """Yield the events of a run by Octopus's names, as they come, from `turn_start` to `turn_end`.
+    """Yield the events of a run with Octopus's names, live, from `turn_start` to `turn_end`.
 
-    The run is the turn, and its agent's name is the `agent_id`, unless another one is given. The `token` events are
-    the answer, in one piece unless the run streams (`RunOptions.stream`): `held_back` characters of a text are shown
-    only when more of it, or the end, tells that it is the answer. None holds back all of it until the end. `events` are
-    those of the run where something else reads them, from its beginning on.
+    The run is the turn, and the `agent_id` is by default its agent's name. The `token` events are the answer, in one
+    piece unless the run streams (`RunOptions.stream`). The first `held_back` characters of a text appear only when more
+    text, or the end, shows that it is the answer; None holds back all text until the end. `events` are those of the
+    run, from its beginning, if other code reads them.
 
-    Raises after `turn_end` what `RunHandle.result` raises of a run that ended without a result.
+    After `turn_end`, raises the errors of `RunHandle.result` for a run that ended without a result.
     """
     turn = _Turn(run.id, await run.agent_name() if agent_id is None else agent_id, AnswerText(held_back))
     yield turn.start()
@@ -77,7 +77,7 @@ async def octopus_events(
 
 
 class _Turn:
-    """One run, while its events are read."""
+    """The state of one run while its events are read."""
 
     def __init__(self, turn_id: str, agent_id: str, answer: AnswerText) -> None:
         self._turn_id = turn_id
@@ -86,13 +86,13 @@ class _Turn:
         self._began: float | None = None
         self._tokens = 0
         self._called: defaultdict[tuple[int, str | None], deque[float]] = defaultdict(deque)
-        """When the calls of that iteration and id have begun, which have no result yet."""
+        """Start times of unfinished calls, by iteration and id."""
 
     def start(self) -> OctopusEvent:
         return OctopusEvent("turn_start", {"turn_id": self._turn_id, "agent_id": self._agent_id})
 
     def after(self, event: RunEvent) -> list[OctopusEvent]:
-        """Return what is to be shown after this event of the run."""
+        """Return the Octopus events that follow from this event of the run."""
         if self._began is None and event.time:
             self._began = event.time
         shown: list[OctopusEvent] = []

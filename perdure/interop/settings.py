@@ -1,4 +1,4 @@
-"""The settings of agents that come from Octopus or KAOS, by the names that those have for them. Pure."""
+"""Maps the settings of agents from Octopus or KAOS to options. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OCTOPUS_LIMIT_TEXT = "I was unable to complete this task within the allowed step
 KAOS_LIMIT_TEXT = "Reached maximum reasoning steps ({max_iterations})"
 KAOS_CONTEXT_MESSAGES = 6
 KAOS_MAX_STEPS = "AGENTIC_LOOP_MAX_STEPS"
-"""The environment variable that stands for `max_steps`, where an agent's file does not say it."""
+"""The environment variable that replaces `max_steps` if an agent's file does not set it."""
 KAOS_CONTEXT_LIMIT = "MEMORY_CONTEXT_LIMIT"
 
 OCTOPUS_USUAL: JsonView = MappingProxyType(
@@ -74,11 +74,11 @@ class OctopusSettings(System):
 
 
 def _tools(value: object, place: Place) -> None:
-    """Not an option of runs: the agent has these servers among its tools since it was loaded."""
+    """Not an option of runs: loading has already added these servers to the agent's tools."""
 
 
 def _truncator(settings: Settings, value: object, place: Place) -> None:
-    """A number of tokens, or a map that has one."""
+    """Take a number of tokens, or a map with one."""
     read = _option(settings, "max_result", in_tokens=True)
     if isinstance(value, Mapping):
         read_map(value, place, {"maxTokens": read}, settings)
@@ -87,7 +87,7 @@ def _truncator(settings: Settings, value: object, place: Place) -> None:
 
 
 def _history_messages(settings: Settings, value: object, place: Place) -> None:
-    """Two are always sent."""
+    """Octopus always sends at least two."""
     settings.choose(place, "keep_messages", max(2, whole_number(value, least=0)))
 
 
@@ -137,7 +137,7 @@ def _context_messages(settings: Settings, value: object, place: Place) -> None:
 
 
 def _memory(settings: Settings, value: object, place: Place) -> None:
-    """Of the five settings there, one means something here: a session keeps all that it was told."""
+    """One of the five settings has an effect here; sessions always keep all events."""
 
     def ignore(value: object, place: Place) -> None:
         settings.warn(place, "has no effect: a session keeps all of its events, as long as the server keeps its runs")
@@ -154,7 +154,7 @@ def _of_variable(name: str, value: str, *, least: int) -> int:
 
 
 def _option(settings: Settings, name: str, *, in_tokens: bool = False) -> Reader:
-    """Sets a field of `RunOptions`; one that two names set is refused, unless they say the same."""
+    """Return a reader that sets a field of `RunOptions`; it refuses conflicting values from two names."""
 
     def read(value: object, place: Place) -> None:
         found = option_value(name, whole_number(value) * CHARS_PER_TOKEN if in_tokens else value)

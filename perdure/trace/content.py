@@ -1,4 +1,4 @@
-"""What was said in a run, in the form of the GenAI conventions, without secrets; only for who asks for it."""
+"""The content of a run (messages, arguments, results) in the form of the GenAI conventions, without secrets; opt-in."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..messages import Message, TextPart, ToolResult
 from ..redaction import REDACTED, is_secret_name
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The environment variable of the GenAI conventions that asks for content."""
+"""The environment variable of the GenAI conventions that turns content on."""
 _ON = ("true", "1", "yes", "span_only", "span_and_event")
 
 Clean = Callable[[str], str]
-"""Takes out of a text what is a secret, or looks like one."""
+"""Removes secrets, and text that looks like one."""
 
 
 def captures_content() -> bool:
-    """Return whether the environment asks for messages, arguments and results in spans; off by default."""
+    """Return whether the environment wants messages, arguments and results in spans; off by default."""
     return os.environ.get(CAPTURE, "").strip().lower() in _ON
 
 
@@ -30,7 +30,7 @@ def as_json(value: Any, clean: Clean) -> str:
 
 
 def conversation(messages: Sequence[Message], clean: Clean) -> dict[str, str]:
-    """Return the attributes for what a model is sent."""
+    """Return the attributes for a model's input."""
     first = 0
     while first < len(messages) and messages[first].instructs:
         first += 1
@@ -40,7 +40,7 @@ def conversation(messages: Sequence[Message], clean: Clean) -> dict[str, str]:
 
 
 def asked(messages: Sequence[Message], inputs: JsonObject, clean: Clean) -> dict[str, str]:
-    """Return the attribute for what a run was asked: a person's last message, else its inputs; none for neither."""
+    """Return the attribute for a run's request: a person's last message, else the inputs; empty without either."""
     said = [each for each in messages if each.role == "user"][-1:]
     if inputs and not said:
         said = [Message.user(as_json(inputs, clean))]
@@ -48,18 +48,18 @@ def asked(messages: Sequence[Message], inputs: JsonObject, clean: Clean) -> dict
 
 
 def reply(message: Message, finish_reason: str | None, clean: Clean) -> dict[str, str]:
-    """Return the attribute for what a model answers."""
+    """Return the attribute for a model's answer."""
     said = {**_message(message), "finish_reason": finish_reason or ""}
     return {"gen_ai.output.messages": as_json([said], clean)}
 
 
 def arguments(given: JsonView, clean: Clean) -> dict[str, str]:
-    """Return the attribute for what a tool is called with."""
+    """Return the attribute for a tool's arguments."""
     return {"gen_ai.tool.call.arguments": as_json(dict(given), clean)}
 
 
 def result(given: ToolResult | str, clean: Clean) -> dict[str, str]:
-    """Return the attribute for what a tool returns."""
+    """Return the attribute for a tool's result."""
     return {"gen_ai.tool.call.result": clean(given if isinstance(given, str) else given.text)}
 
 
@@ -75,7 +75,7 @@ def _message(message: Message) -> JsonObject:
 
 
 def _parts(parts: Iterable[Any]) -> list[JsonObject]:
-    """Return texts as they are, of media only the kind: data does not belong in a span."""
+    """Return texts unchanged, and only the kind of media: data does not belong in a span."""
     return [
         {"type": "text", "content": part.value}
         if isinstance(part, TextPart)
@@ -106,5 +106,5 @@ def _redact(value: Any, clean: Clean) -> Any:
 
 
 def _under(name: str, value: Any, clean: Clean) -> Any:
-    """Redact the value of that name: a text under the name of a secret is one, whatever it looks like."""
+    """Redact the value of that name: a text under the name of a secret is always secret."""
     return REDACTED if isinstance(value, str) and is_secret_name(name) else _redact(value, clean)

@@ -1,4 +1,4 @@
-"""What the spans of a run's activities say, from recorded values: one place, for live and rebuilt traces."""
+"""Names and attributes of the spans of a run's activities, from recorded values; shared by live and rebuilt traces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Value = str | bool | int | float | tuple[str, ...]
 
 @dataclass
 class SpanFacts:
-    """Facts that a span states."""
+    """Facts stated by a span."""
 
     name: str
     id: int
@@ -38,7 +38,7 @@ class SpanFacts:
     attributes: dict[str, Value]
     kind: SpanKind = SpanKind.INTERNAL
     error: str | None = None
-    """What the span's status says of an error; None where there was none."""
+    """Error text in the span's status; None without an error."""
     links: list[tuple[int, int]] = field(default_factory=list)
     """Trace and span ids of other traces."""
 
@@ -49,7 +49,7 @@ class SpanFacts:
 
 
 Kind = Literal["agent", "model", "tool", "wait", "retry", "other"]
-"""Who acts: a run, a provider, a tool; a person is awaited; a failed call waits for its next try."""
+"""The actor: a run, a provider, a tool; or a wait for a person, or for the retry of a failed call."""
 
 UNFINISHED = "perdure.unfinished"
 """Set on a span that had not ended when it was read; its end is then that moment."""
@@ -59,12 +59,12 @@ _KINDS: dict[str, Kind] = {"invoke_agent": "agent", "chat": "model", "execute_to
 
 
 def operation(span: ReadableSpan) -> str:
-    """Return the operation, such as `chat`; the first word of the span's name where no attribute has it."""
+    """Return the operation, such as `chat`; without the attribute, the first word of the span's name."""
     return str((span.attributes or {}).get("gen_ai.operation.name") or span.name.partition(" ")[0])
 
 
 def kind_of(span: ReadableSpan) -> Kind:
-    """Return the kind of what the span stands for."""
+    """Return the kind of the span."""
     name = operation(span)
     if name in _KINDS:
         return _KINDS[name]
@@ -74,7 +74,7 @@ def kind_of(span: ReadableSpan) -> Kind:
 
 
 def content_of(attribute: Any) -> Any:
-    """Return the value of an attribute that holds JSON; any other as it is."""
+    """Return the value of an attribute that contains JSON; any other value unchanged."""
     if not isinstance(attribute, str):
         return attribute
     try:
@@ -89,24 +89,24 @@ def is_open(span: ReadableSpan) -> bool:
 
 
 def seconds(span: ReadableSpan) -> float | None:
-    """Return the span's duration; None where its end is not known."""
+    """Return the span's duration; None if its end is unknown."""
     return None if span.end_time is None else (span.end_time - (span.start_time or 0)) / NANOSECONDS
 
 
 def number(span: ReadableSpan, name: str) -> float | None:
-    """Return an attribute's value, if that is a number."""
+    """Return an attribute's value, if it is a number."""
     value = (span.attributes or {}).get(name)
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def tokens(span: ReadableSpan) -> tuple[int, int] | None:
-    """Return the tokens of input and output; None where they are not counted."""
+    """Return the tokens of input and output; None if they are not counted."""
     found = [number(span, f"gen_ai.usage.{side}_tokens") for side in ("input", "output")]
     return None if found == [None, None] else (int(found[0] or 0), int(found[1] or 0))
 
 
 def problem(span: ReadableSpan) -> str:
-    """Return the error in one line; "" when there was none."""
+    """Return the error in one line; "" without one."""
     kind = str((span.attributes or {}).get("error.type") or "")
     if not kind and span.status.status_code is not StatusCode.ERROR:
         return ""
@@ -117,7 +117,7 @@ def problem(span: ReadableSpan) -> str:
 
 
 PROVIDERS = {"azure": "azure.ai.openai", "foundry": "azure.ai.inference"}
-"""`gen_ai.provider.name` where it is not perdure's own key."""
+"""`gen_ai.provider.name` of providers that have another name there than perdure's key."""
 MAX_ERROR_BYTES = 2000
 
 _OPTIONS = {
@@ -131,23 +131,23 @@ _OPTIONS = {
 }
 
 End = Any
-"""How an activity has ended: with its result, or with the error that it raised; None where that is not known."""
+"""How an activity ended: its result, or its error; None if unknown."""
 
 
 @dataclass(frozen=True)
 class Tries:
-    """How often Temporal has given an activity to a worker."""
+    """Counts of an activity's attempts."""
 
     attempt: int = 1
-    """The execution that counts, from 1."""
+    """Number of the decisive execution, from 1."""
     refusals: int = 0
-    """How often a worker has refused it, because it lacked something."""
+    """Number of times that a worker refused it, because it lacked something."""
 
 
 class Describer:
     """Describes the spans of one run. `with_content` adds messages, arguments and results, without secrets.
 
-    `session` is the id of the session that the run is a turn of; "" for no turn.
+    `session` is the id of the session of which the run is a turn; "" otherwise.
     """
 
     def __init__(self, ids: TraceIds, agent: Agent, *, with_content: bool = False, session: str = "") -> None:
@@ -156,16 +156,16 @@ class Describer:
         self.with_content = with_content
         self.session = session
         self.clean = cache(partial(redact, agent=agent))
-        """Takes secrets out of a text. Each call of the model has most texts of the one before it."""
+        """Removes secrets from a text. Cached: a model call repeats most texts of the previous one."""
 
     def with_agent(self, agent: Agent) -> Describer:
-        """Return the same for a link of the run that has this agent."""
+        """Return the same describer for a link of the run with this agent."""
         return Describer(self.ids, agent, with_content=self.with_content, session=self.session)
 
     def chat(
         self, input: ModelInput, end: End, tries: Tries | None = None, messages: Sequence[Message] = ()
     ) -> SpanFacts:
-        """Describe one try of a model call."""
+        """Describe one attempt of a model call."""
         model = input.model_of(self.agent)
         facts = self._facts(
             f"chat {model.id}" if model.id else "chat",
@@ -209,14 +209,14 @@ class Describer:
             facts.attributes |= content.arguments(request.arguments, self.clean)
         if isinstance(end, ToolResult):
             if end.status != "success":
-                # What a tool says of its failure is content.
+                # A tool's text about its failure is content.
                 facts.set_error(end.error_kind or end.status, self.text(end.text) if self.with_content else "")
             if self.with_content:
                 facts.attributes |= content.result(end, self.clean)
         return self._with_error(facts, end)
 
     def judge(self, input: JudgeInput | None, end: End, link: str, activity_id: str) -> SpanFacts:
-        """Describe a guardrail, or a tool's own approval check; None where its input is not known."""
+        """Describe a guardrail, or a tool's own approval check; `input` is None if it is unknown."""
         name = "guardrail" if input is None else f"guardrail {input.point}"
         attributes: dict[str, Value] = {"perdure.guardrail.point": input.point} if input else {}
         if input and input.request:
@@ -231,7 +231,7 @@ class Describer:
     def compact(
         self, input: CompactInput, end: End, link: str, activity_id: str, tries: Tries | None = None
     ) -> SpanFacts:
-        """Describe a compactor at work."""
+        """Describe a compaction."""
         attributes = {"perdure.compaction.dropped": input.drop, **_attempts(tries)}
         facts = self._facts("compact", self.ids.activity(link, activity_id), attributes)
         if self.with_content and isinstance(end, str):
@@ -240,11 +240,11 @@ class Describer:
 
     @property
     def of_model(self) -> dict[str, Value]:
-        """Attributes that say which model."""
+        """Attributes that identify the model."""
         return _of_model(self.agent.model) if self.agent.model else {}
 
     def text(self, text: str) -> str:
-        """Redact and shorten a text that is not perdure's own."""
+        """Redact and shorten a foreign text."""
         return bounded_text(self.clean(text), MAX_ERROR_BYTES)
 
     def _request(self, model: Model) -> dict[str, Value]:
@@ -290,7 +290,7 @@ def _of_model(model: Model) -> dict[str, Value]:
 
 
 def described_error(error: BaseException) -> tuple[str, str]:
-    """Return `error.type` and a text for what an activity raised, or for what its history has."""
+    """Return `error.type` and a text for an activity's error, live or from its history."""
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     match cause:
         case ApplicationError() if cause.type == MODEL_ERROR and cause.details:
@@ -306,7 +306,7 @@ def described_error(error: BaseException) -> tuple[str, str]:
 
 
 def usage_attributes(usage: Usage, cost_usd: float | None) -> dict[str, Value]:
-    """Return the tokens, as the GenAI conventions count them, and their cost, if that is known."""
+    """Return the tokens, as the GenAI conventions count them, and their cost, if known."""
     said: dict[str, Value] = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -350,7 +350,7 @@ def _plain(value: Any) -> Any:
 
 
 def _address(endpoint: str | None) -> dict[str, Value]:
-    """Return the address of the model's API, if the file has it itself and not by a reference."""
+    """Return the address of the model's API if the file contains it, not a reference."""
     if not endpoint or "${" in endpoint:
         return {}
     try:

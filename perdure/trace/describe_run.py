@@ -1,4 +1,4 @@
-"""What the spans of a link itself say: the run as a whole, calls that others execute, waits for persons."""
+"""The spans of a link itself: the run as a whole, calls executed elsewhere, waits for people."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from . import content
 from .describe import Describer, SpanFacts, Value, usage_attributes
 
 QUOTES_CONTENT = (GuardrailError.kind, OutputError.kind)
-"""Kinds of failures whose text has the guardrail's reason, or a part of the model's answer."""
+"""Kinds of failures whose text quotes the guardrail's reason or the model's answer."""
 
 
 @dataclass
 class TimedSpan:
-    """Span with its times, in seconds since the epoch; `until` is None while it goes on."""
+    """Span with its times, in seconds since the epoch; `until` is None while it is open."""
 
     facts: SpanFacts
     since: float
@@ -28,9 +28,9 @@ class TimedSpan:
 
 
 def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) -> list[TimedSpan]:
-    """Describe the spans that no activity of perdure's worker has: delegated calls, waits for persons, and holds.
+    """Describe the spans without an activity on perdure's worker: delegated calls, waits for people, and holds.
 
-    Those of an open run may go on.
+    Spans of an open run may be open.
     """
     calls = (_delegated_call(describer, call, events) for call in run.delegated)
     return [*calls, *_waits(describer, events), *_holds(describer, events)]
@@ -39,7 +39,7 @@ def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) 
 def agent_span(
     describer: Describer, run: RunState, events: Sequence[RunEvent], *, session: str | None = None
 ) -> SpanFacts:
-    """Describe the run as a whole, as its last link knows it; `session` is the conversation that it belongs to."""
+    """Describe the run as a whole, by its last link; `session` is the id of the run's session."""
     session = describer.session or session
     ids, agent, state = describer.ids, describer.agent, run.loop
     attributes: dict[str, Value] = {
@@ -98,7 +98,7 @@ def _delegated_call(describer: Describer, call: DelegatedCall, events: Sequence[
 
 
 def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSpan]:
-    """Describe waits, from `permission_requested` to `permission_completed`; one that is given up ends with its run."""
+    """Describe waits, from `permission_requested` to `permission_completed`; an abandoned one ends with its run."""
     asked: Counter[int] = Counter()
     waiting: dict[tuple[int, str | None], TimedSpan] = {}
     for event in events:
@@ -119,7 +119,7 @@ def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSp
 
 
 def _holds(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSpan]:
-    """Describe the times for which the run was held, from the first `held` to `went_on`, or to the end of the run."""
+    """Describe the times in which the run was held, from the first `held` to `went_on`, or to the run's end."""
     held: TimedSpan | None = None
     for event in events:
         if event.type == "held" and held is None:

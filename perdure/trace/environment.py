@@ -1,4 +1,4 @@
-"""Live tracing as OpenTelemetry's environment variables ask for it, and sending a trace over OTLP/HTTP."""
+"""Live tracing by OpenTelemetry's environment variables, and delivery of a trace over OTLP/HTTP."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 FLUSH_SECONDS = 3.0
-"""At the end, a collector has this long to take the spans that are left."""
+"""Time for a collector to accept the last spans at the end."""
 
 
 def wants_traces() -> bool:
-    """Return whether the environment names a collector, and does not say that it is not for traces."""
+    """Return whether the environment names a collector and does not turn traces off."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     return any(map(os.environ.get, ENDPOINTS)) and not is_off and os.environ.get("OTEL_TRACES_EXPORTER") != "none"
 
 
 @asynccontextmanager
 async def collector_provider(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider | None]:
-    """Provide what sends spans to the collector of the environment; None where that names none.
+    """Provide a provider that sends spans to the environment's collector; None if the environment names none.
 
-    `warn` is told where it can't be, because the extra `otlp` is missing or the variables are wrong: runs go on without
-    live traces. At the end, what was not sent yet is.
+    Calls `warn` if the extra `otlp` is missing or the variables are wrong: runs continue without live traces. Sends the
+    remaining spans at the end.
     """
     provider = _provider(warn) if wants_traces() else None
     try:
@@ -52,7 +52,7 @@ async def collector_provider(warn: Callable[[str], None]) -> AsyncIterator[Trace
 def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
     """Return the provider that the program has set for all its spans; else one like `collector_provider`.
 
-    That one is for the whole process: what is left is sent when it ends.
+    That one serves the whole process, and sends its remaining spans at exit.
     """
     if (own := _program_provider()) is not None:
         return own
@@ -60,7 +60,7 @@ def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
 
 
 def _program_provider() -> TracerProvider | None:
-    """Return what the program has set; without importing OpenTelemetry, which must have been imported for that."""
+    """Return the program's provider without importing OpenTelemetry: a program that has set one has imported it."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return None
     from opentelemetry.sdk.trace import TracerProvider
@@ -78,7 +78,7 @@ def _provider_to(endpoint: str, warn: Callable[[str], None]) -> TracerProvider |
 
 
 def _flush_at_exit(provider: TracerProvider) -> None:
-    """Start the thread that sends what is left: a process that ends can't start threads any more."""
+    """Start the thread for the last spans now: an exiting process can't start threads."""
     ending, ended = threading.Event(), threading.Event()
 
     def flush() -> None:
@@ -95,7 +95,7 @@ def _flush_at_exit(provider: TracerProvider) -> None:
 
 
 async def _flush(provider: TracerProvider, warn: Callable[[str], None]) -> None:
-    """Send what is left. A collector that does not answer holds up nobody."""
+    """Send the remaining spans, for a limited time: an unresponsive collector does not delay the exit."""
     try:
         async with asyncio.timeout(FLUSH_SECONDS):
             await end_in_thread(provider.shutdown, "last spans")
@@ -129,21 +129,21 @@ def _provider(warn: Callable[[str], None]) -> TracerProvider | None:
 
 
 BATCH = 256
-"""Spans in one request: with content, one may take some hundred kilobytes."""
+"""Spans in one request: with content, one span may take some hundred kilobytes."""
 DEFAULT_ENDPOINT = "http://localhost:4318"
 _PATH = "/v1/traces"
 _VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 class DeliveryError(Exception):
-    """Raised when the collector does not take the spans; the text says where they were sent, and why."""
+    """Raised when the collector does not accept the spans; the text contains the address and the reason."""
 
 
 def endpoint_of(given: str | None = None) -> str:
     """Return the URL for spans: the given one, else that of OpenTelemetry's own variables, else its default.
 
-    A URL without a path is that of a collector, whose path for traces is added. Raises `ConfigurationError` for what
-    is no URL.
+    A URL without a path is that of a collector, and gets the path for traces. Raises `ConfigurationError` for a value
+    that is not a URL.
     """
     exact, base = (os.environ.get(name, "") for name in _VARIABLES)
     if not given and exact:
@@ -154,11 +154,11 @@ def endpoint_of(given: str | None = None) -> str:
 
 
 def send(spans: Sequence[ReadableSpan], endpoint: str | None = None) -> str:
-    """Send the spans and return the URL that has taken them; blocks until it has.
+    """Send the spans and return the URL that has accepted them. Blocks until then.
 
-    Headers, certificates, compression and time-outs are those of OpenTelemetry's own variables
-    (`OTEL_EXPORTER_OTLP_HEADERS` …). Raises `DeliveryError` when the spans were not taken, and `ConfigurationError`
-    without the extra `otlp` and for an endpoint that is no URL.
+    Headers, certificates, compression and time-outs come from OpenTelemetry's own variables
+    (`OTEL_EXPORTER_OTLP_HEADERS` …). Raises `DeliveryError` if the spans were not accepted, and `ConfigurationError`
+    without the extra `otlp` and for an endpoint that is not a URL.
     """
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -197,7 +197,7 @@ def _require_url(url: str) -> str:
 
 
 class _ExporterLog(logging.Handler):
-    """Keeps what the exporter logs, the only place where it says why spans are not taken."""
+    """Keeps the exporter's log lines, the only source for the reason of a failed delivery."""
 
     def __init__(self, name: str) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""A trace as one HTML page that needs nothing else: timeline, conversation, and what each span says."""
+"""A trace as one self-contained HTML page: timeline, conversation, and the attributes of each span."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .text import SpanNode, span_id, tree, walk
 
 FOLDED_SECONDS = 30
 FOLDED_SHARE = 0.1
-"""A pause is folded when it is longer than both: these seconds, and this share of the time in which work was done."""
+"""A pause is folded if it is longer than both: these seconds, and this share of the working time."""
 
 Interval = tuple[int, int]
 
@@ -35,7 +35,7 @@ class Segment(NamedTuple):
 
 
 def segments(roots: Sequence[SpanNode], start: int, end: int) -> list[Segment]:
-    """Divide the axis from start to end, without a gap: times of work at their length, long pauses folded."""
+    """Divide the axis from start to end into adjacent segments: working times to scale, long pauses folded."""
     busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
     active = sum(until - since for since, until in busy)
     least = max(FOLDED_SECONDS * NANOSECONDS, FOLDED_SHARE * active)
@@ -60,7 +60,7 @@ def active_seconds(roots: Sequence[SpanNode], end: int) -> float:
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Merge the intervals into some that do not meet, in order."""
+    """Merge the intervals into disjoint ones, in order."""
     found: list[Interval] = []
     for since, until in sorted(intervals):
         if found and since <= found[-1][1]:
@@ -71,7 +71,7 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def gaps(busy: Sequence[Interval], start: int, end: int) -> Iterator[Interval]:
-    """Return the times between start and end that are in none of the intervals, which are in order and do not meet."""
+    """Return the times between start and end outside the intervals, which are disjoint and in order."""
     edges = [start, *(edge for interval in busy for edge in interval), end]
     for since, until in zip(edges[::2], edges[1::2], strict=True):
         if since < until:
@@ -79,7 +79,7 @@ def gaps(busy: Sequence[Interval], start: int, end: int) -> Iterator[Interval]:
 
 
 def _work(node: SpanNode, now: int) -> Iterator[Interval]:
-    """Yield when the span itself worked: not while it waited for a person, nor when spans below stand for it."""
+    """Yield the times in which the span itself worked: not its waits for people, nor the work of spans below it."""
     if kind_of(node.span) in ("agent", "wait", "retry"):
         return
     waits = [child for child in node.children if kind_of(child.span) in ("wait", "retry")]
@@ -95,14 +95,14 @@ def _interval(node: SpanNode, now: int) -> Interval:
 
 
 class PageConversation:
-    """Finds what is new in each model call, which is given the whole conversation."""
+    """Finds the new messages of each model call, whose input is the whole conversation."""
 
     def __init__(self) -> None:
         self._shown: Counter[str] = Counter()
         self._system = ""
 
     def system(self, instructions: Any) -> Any:
-        """Return the system instructions, when they are not those of the call before."""
+        """Return the system instructions if they differ from the previous call's."""
         key = _key(instructions)
         if instructions is None or key == self._system:
             return None
@@ -110,7 +110,7 @@ class PageConversation:
         return instructions
 
     def new_input(self, messages: Any) -> list[Any]:
-        """Return the input that no call before was given or answered; results of tools are with the tools."""
+        """Return the input that is new since the previous calls; tool results are shown with their tools."""
         given = messages if isinstance(messages, list) else []
         count: Counter[str] = Counter()
         found = []
@@ -123,7 +123,7 @@ class PageConversation:
         return found
 
     def new_output(self, messages: Any) -> list[Any]:
-        """Return a call's output, and remember it: the next call will be given it."""
+        """Return a call's output, and remember it: it is input to the next call."""
         given = messages if isinstance(messages, list) else []
         self._shown.update(_key(message) for message in given)
         return given
@@ -135,7 +135,7 @@ def _is_result(message: Any) -> bool:
 
 def _key(message: Any) -> str:
     if isinstance(message, dict):
-        # An answer has a finish reason where it is output, and none where it is input.
+        # An answer has a finish reason as output, and none as input.
         message = {name: value for name, value in message.items() if name != "finish_reason"}
     return json.dumps(message, sort_keys=True, default=str)
 
@@ -147,9 +147,9 @@ CONTENT = (_INPUT, _OUTPUT, _SYSTEM, _ARGUMENTS, _RESULT)
 
 
 def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None) -> JsonObject:
-    """Return everything that the page shows; times are milliseconds from the start of the trace. Never raises.
+    """Return all data of the page; times are milliseconds from the start of the trace. Never raises.
 
-    `now` is when the trace was read, by default this moment: where spans that have not ended are cut.
+    `now` is the time when the trace was read, by default this moment: open spans end there.
     """
     roots, made = tree(spans), now or datetime.now(UTC)
     read_at = int(made.timestamp() * 1000) * MILLI
@@ -174,7 +174,7 @@ def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None
 
 
 def _spans(roots: Sequence[SpanNode], start: int, end: int) -> list[JsonObject]:
-    """Return the spans in the order of the tree; a parent is the number of its place in this list."""
+    """Return the spans in the order of the tree; `parent` is an index into this list."""
     places: dict[int, int] = {}
     found: list[JsonObject] = []
     conversations: dict[int, PageConversation] = {}
@@ -215,7 +215,7 @@ def _span(span: ReadableSpan, start: int, end: int) -> JsonObject:
 
 
 def _content(span: ReadableSpan, conversation: PageConversation) -> JsonObject:
-    """Return the messages of the span, without those that spans before it have shown."""
+    """Return the messages of the span, without those already shown in earlier spans."""
     attributes = span.attributes or {}
     if kind_of(span) == "model":
         data = {
@@ -242,9 +242,9 @@ _SCRIPTS = ("dom.js", "axis.js", "strip.js", "rows.js", "inspector.js", "convers
 
 
 def to_html(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None) -> str:
-    """Return the page, which loads nothing and executes nothing but its own script; `now` is when the trace was read.
+    """Return the page, which loads nothing and executes only its own script; `now` is the time when the trace was read.
 
-    What models and tools wrote is data in it, shown as text. Never raises.
+    Text by models and tools is data in it, shown as text. Never raises.
     """
     style, script = _file("page.css"), "\n".join(['"use strict";', *map(_file, _SCRIPTS)])
     parts = {
@@ -258,11 +258,11 @@ def to_html(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None =
 
 
 def inert_json(value: Any) -> str:
-    """Return JSON that can stand in a page: nothing in it begins a tag, a comment or an entity."""
+    """Return JSON that is safe inside a page: nothing in it begins a tag, a comment or an entity."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    # Half of a surrogate pair has no form in UTF-8.
+    # Half of a surrogate pair has no UTF-8 form.
     return text.encode("utf-8", errors="replace").decode()
 
 

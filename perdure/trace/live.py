@@ -1,4 +1,4 @@
-"""Exports the spans of runs while they run, with ids of ours, on the user's own OpenTelemetry provider."""
+"""Exports the spans of runs while they run, with perdure's ids, on the user's own OpenTelemetry provider."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SCOPE = "perdure"
 """The instrumentation scope of all spans."""
 
 _given: ContextVar[tuple[int, int]] = ContextVar("_given")
-"""Trace id and span id of the span that is about to start."""
+"""Trace id and span id for the next span."""
 
 
 class _GivenIds(RandomIdGenerator):
@@ -80,7 +80,9 @@ class _GivenIds(RandomIdGenerator):
 
 
 class LiveSpans:
-    """Starts and ends spans on one provider. Raises `ConfigurationError` for one that is not of OpenTelemetry's SDK."""
+    """Starts and ends spans on one provider. Raises `ConfigurationError` for a provider that is not OpenTelemetry's
+    SDK's.
+    """
 
     def __init__(self, provider: TracerProvider) -> None:
         tracer = provider.get_tracer(SCOPE, __version__)
@@ -95,9 +97,9 @@ class LiveSpans:
         self._exports: ThreadPoolExecutor | None = None
 
     def start(self, ids: TraceIds, facts: SpanFacts, start: int | None = None) -> Span:
-        """Start the span at that time in nanoseconds since the epoch, or now. It is exported only by `end`.
+        """Start the span at that time in nanoseconds since the epoch, or now. Only `end` exports it.
 
-        The run goes on without a span where the provider's sampler or processors fail: the log says so.
+        If the provider's sampler or processors fail, the run continues without a span and logs the error.
         """
         given = _given.set((ids.trace_id, facts.id))
         try:
@@ -116,7 +118,7 @@ class LiveSpans:
             _given.reset(given)
 
     def end(self, span: Span, facts: SpanFacts, end: int) -> None:
-        """End the span at that time with what is known by then, and export it, from a thread: exporters may wait."""
+        """End the span at that time with all known facts, and export it from a thread: exporters may block."""
         span.set_attributes(facts.attributes)
         if facts.error is not None:
             span.set_status(Status(StatusCode.ERROR, facts.error or None))
@@ -124,13 +126,13 @@ class LiveSpans:
         self._exports.submit(_end, span, end)
 
     def close(self) -> None:
-        """Return when every span that has ended was given to the provider's processors. It may be used again."""
+        """Wait until the provider's processors have all ended spans. The object stays usable."""
         exports, self._exports = self._exports, None
         if exports is not None:
             exports.shutdown(wait=True)
 
     def _above(self, ids: TraceIds, parent: int | None) -> Context:
-        """Return the parent, sampled if the run's trace is: each worker that sees a part of it decides alike."""
+        """Return the parent, sampled if the run's trace is, so that all workers of the run decide alike."""
         if parent is None:
             return Context()
         sampled = TraceFlags(TraceFlags.SAMPLED if self._is_sampled(ids.trace_id) else TraceFlags.DEFAULT)
@@ -153,7 +155,7 @@ def _end(span: Span, end: int) -> None:
 
 @contextmanager
 def current(span: Span) -> Iterator[None]:
-    """Make the span OpenTelemetry's current one for what the block calls: the user's own spans are below it."""
+    """Make the span OpenTelemetry's current one in the block, so that the user's own spans become its children."""
     token = otel_context.attach(set_span_in_context(span))
     try:
         yield
@@ -165,7 +167,7 @@ Describe = Callable[[End], SpanFacts]
 
 
 class TracedActivities(ActivityInboundInterceptor):
-    """Model calls, tools, guardrails and compactors; while one runs, its span is OpenTelemetry's current one."""
+    """Traces model calls, tools, guardrails and compactors, each with its span as OpenTelemetry's current one."""
 
     def __init__(
         self, next: ActivityInboundInterceptor, spans: LiveSpans, runs: RunCache, *, with_content: bool
@@ -176,7 +178,7 @@ class TracedActivities(ActivityInboundInterceptor):
         self._with_content = with_content
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
-        """Called by the worker. Raises what the activity raises."""
+        """Called by the worker. Raises the activity's errors."""
         begun = await self._begin(input)
         if begun is None:
             return await super().execute_activity(input)
@@ -192,7 +194,7 @@ class TracedActivities(ActivityInboundInterceptor):
         return result
 
     async def _begin(self, input: ExecuteActivityInput) -> tuple[Span, Describe] | None:
-        """Start the activity's span; None for one that has none, and where the run is not known."""
+        """Start the activity's span; None for an activity without one, and for an unknown run."""
         try:
             asked = _traced_input(input)
             if asked is None:
@@ -202,7 +204,7 @@ class TracedActivities(ActivityInboundInterceptor):
         except (RPCError, DigestMismatchError, ConfigurationError) as error:
             _log.debug("an activity of run %s is not traced: %s", activity.info().workflow_id, error)
         except Exception:
-            # Whatever is wrong here must not end the activity.
+            # An error here must not end the activity.
             _log.exception("an activity of run %s can't be traced", activity.info().workflow_id)
         return None
 
@@ -213,13 +215,13 @@ class TracedActivities(ActivityInboundInterceptor):
             _log.exception("a span of run %s can't be exported", activity.info().workflow_id)
 
     async def _export(self, span: Span, describe: Describe, end: End, ended: int) -> None:
-        """Export the span, unless another attempt goes on."""
+        """Export the span, unless another attempt continues."""
         details = activity.cancellation_details()
         is_error = isinstance(end, BaseException)
         if details is not None and (is_error or not details.cancel_requested):
             if await handed_on():
                 return
-            end = asyncio.CancelledError()  # whatever it was, the run has not waited for it
+            end = asyncio.CancelledError()  # in any case, the run has not waited for it
         elif is_error and (not _is_final(end) or described_error(end)[0] in activities.REFUSED):
             return
         self._spans.end(span, describe(end), ended)
@@ -269,7 +271,7 @@ def _traced_input(input: ExecuteActivityInput) -> Any:
 
 
 def _is_final(error: BaseException) -> bool:
-    """Return whether Temporal will not try again, as far as this attempt can tell."""
+    """Return whether Temporal will not retry, as far as this attempt knows."""
     info = activity.info()
     policy = info.retry_policy
     if policy is not None and 0 < policy.maximum_attempts <= info.attempt:
@@ -281,10 +283,10 @@ _log = get_logger("perdure.runs")
 
 
 class LiveTracing(Interceptor):
-    """Interceptor of a worker whose runs are traced while they run.
+    """Interceptor of a worker that traces its runs live.
 
-    What Temporal retries exports nothing, and neither does a replay. Raises `ConfigurationError` for a provider that is
-    not of OpenTelemetry's SDK.
+    Attempts that Temporal retries export nothing, nor does a replay. Raises `ConfigurationError` for a provider that is
+    not OpenTelemetry's SDK's.
     """
 
     def __init__(self, provider: TracerProvider, runs: RunCache) -> None:
@@ -309,7 +311,7 @@ class LiveTracing(Interceptor):
         return Inbound
 
     async def execute_traced(self, execute: Callable[[ExecuteWorkflowInput], Any], input: ExecuteWorkflowInput) -> Any:
-        """Execute the workflow, and export the spans of the link at its end. Raises what the workflow raises."""
+        """Execute the workflow, and export the spans of the link at its end. Raises the workflow's errors."""
         run = workflow.instance()
         if not isinstance(run, AgentRun):
             return await execute(input)
@@ -319,7 +321,7 @@ class LiveTracing(Interceptor):
             self._export(run, is_last=False)
             raise
         except (FailureError, asyncio.CancelledError):
-            if run.has_ended:  # as opposed to: was evicted from the worker's cache
+            if run.has_ended:  # not: evicted from the worker's cache
                 self._export(run, is_last=True)
             raise
         self._export(run, is_last=True)
@@ -331,7 +333,7 @@ class LiveTracing(Interceptor):
         try:
             self._export_link(run, is_last=is_last)
         except Exception:
-            # Whatever is wrong here must not end the run.
+            # An error here must not end the run.
             _log.exception("the spans of run %s can't be exported", workflow.info().workflow_id)
 
     def _export_link(self, run: AgentRun, *, is_last: bool) -> None:

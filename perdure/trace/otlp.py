@@ -35,8 +35,8 @@ _KINDS = {
 def to_otlp_json(spans: Iterable[ReadableSpan]) -> JsonObject:
     """Return the spans as an `ExportTraceServiceRequest`, by resource and scope.
 
-    Ids are hexadecimal; times and whole numbers are strings, for JSON's numbers have 53 bits; kinds and status codes
-    are numbers. A span whose end is not known has no `endTimeUnixNano`. Never raises.
+    Ids are hexadecimal. Times and integers are strings, since JSON numbers have 53 bits. Kinds and status codes are
+    numbers. A span with an unknown end has no `endTimeUnixNano`. Never raises.
     """
     resources: dict[Any, JsonObject] = {}
     scopes: dict[Any, list[JsonObject]] = {}
@@ -116,7 +116,7 @@ def _value(value: Any) -> JsonObject:
 
 
 def _not_finite(value: float) -> str:
-    """Return the form that protobuf's JSON has for a number that JSON has none for."""
+    """Return protobuf's JSON form of a number without a JSON form."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
@@ -134,7 +134,7 @@ _UNFIT = re.compile(r"[^\w.-]+", re.ASCII)
 def to_tracy(spans: Sequence[ReadableSpan]) -> JsonObject:
     """Return the file's value, without strings under names of secrets. Raises ValueError without spans.
 
-    Where a trace has several roots, they are the frames of one that stands for the trace.
+    Several roots become the frames of one root that represents the trace.
     """
     roots = tree(spans)
     if not roots:
@@ -144,16 +144,16 @@ def to_tracy(spans: Sequence[ReadableSpan]) -> JsonObject:
 
 
 def tracy_name(spans: Sequence[ReadableSpan]) -> str:
-    """Return the name that the specification gives the file: the root span's, and when that ended."""
+    """Return the file name by the specification: the root span's name and end."""
     root = tree(spans)[0].span
     end = datetime.fromtimestamp((root.end_time or root.start_time or 0) / NANOSECONDS, UTC)
     return f"{_UNFIT.sub('_', root.name).strip('._') or 'trace'}.{end:%Y%m%d.%H%M%S}{SUFFIX}"
 
 
 def write_tracy(spans: Sequence[ReadableSpan], path: Path) -> Path:
-    """Write the file and return its path; in a folder it gets the name that the specification gives it.
+    """Write the file and return its path; in a folder, the file gets its name by the specification.
 
-    Raises OSError when it can't be written, and ValueError without spans.
+    Raises OSError if it can't be written, and ValueError without spans.
     """
     value = to_tracy(spans)
     file = path / tracy_name(spans) if path.is_dir() else path
@@ -162,7 +162,7 @@ def write_tracy(spans: Sequence[ReadableSpan], path: Path) -> Path:
 
 
 def _frames(root: SpanNode) -> JsonObject:
-    """Return the frame of a span, with those of the spans below it, and the tokens that all of them have used."""
+    """Return the frame of a span, with the frames below it and their total tokens."""
     nodes = [node for _, node in walk([root])]
     made = {id(node): _frame(node.span) for node in nodes}
     for node in reversed(nodes):
@@ -186,8 +186,8 @@ def _frame(span: ReadableSpan) -> JsonObject:
     inputs, result = _pop_values(attributes, _INPUTS), _pop_values(attributes, _RESULTS)
     usage = {name.removeprefix(_USAGE): attributes.pop(name) for name in list(attributes) if name.startswith(_USAGE)}
     if counted := tokens(span):
-        usage["total_tokens"] = sum(counted)  # Without it, viewers add up all counts, also those of parts.
-    # An agent's own figures are the sum of those below it, which are added up here anyway.
+        usage["total_tokens"] = sum(counted)  # Without a total, viewers add up all counts, also partial ones.
+    # An agent's figures are the sum of those below it, which this function adds up anyway.
     if usage and operation(span) != "invoke_agent":
         result["usage"] = usage
     if wrong := problem(span):
@@ -204,7 +204,7 @@ def _frame(span: ReadableSpan) -> JsonObject:
 
 
 def _pop_values(attributes: JsonObject, names: Mapping[str, str]) -> JsonObject:
-    """Remove the attributes of these names, which are JSON, and return them under shorter ones."""
+    """Remove the attributes of these names, which are JSON, and return them under shorter names."""
     return {short: _clean(content_of(attributes.pop(name))) for name, short in names.items() if name in attributes}
 
 
@@ -236,6 +236,6 @@ def _common_span(roots: Sequence[SpanNode]) -> ReadableSpan:
 
 
 def _time(nanoseconds: int) -> str:
-    """Format a time as Prompty does, in UTC, without losing the last digit, which floats would."""
+    """Format a time as Prompty does, in UTC, with all digits, which floats would lose."""
     moment = datetime.fromtimestamp(nanoseconds // NANOSECONDS, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{nanoseconds % NANOSECONDS // 1000:06d}"

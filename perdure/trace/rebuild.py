@@ -1,4 +1,4 @@
-"""The trace of a run and of the runs that it has called, rebuilt from the histories of their links."""
+"""Rebuilds the trace of a run, and of the runs it called, from the histories of their links."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SpanEvent = tuple[str, int, dict[str, str | int]]
 
 @dataclass
 class Span:
-    """Span with its times, in nanoseconds since the epoch; one without an end goes on."""
+    """Span with its times, in nanoseconds since the epoch; `end` is None while it is open."""
 
     trace_id: int
     facts: SpanFacts
@@ -45,11 +45,11 @@ class Span:
 
 @dataclass
 class TracedChild:
-    """Run that a call has started."""
+    """A run started by a call."""
 
     workflow_id: str
     run_id: str
-    """Of its first link."""
+    """Run id of its first link."""
     traceparent: str
     facts: SpanFacts
     """The span of the call."""
@@ -57,14 +57,14 @@ class TracedChild:
 
 @dataclass
 class RebuiltRun:
-    """Spans of one run, and the runs that it has called."""
+    """Spans of one run, and the runs that it called."""
 
     spans: list[Span]
     children: list[TracedChild]
 
 
 async def rebuild_run(chain: Chain, *, content: bool, caller: str = "") -> RebuiltRun:
-    """Rebuild one run; `caller` is where it belongs in its caller's trace, if it does not say so itself.
+    """Rebuild one run; `caller` is its place in its caller's trace, for a run that has not recorded it.
 
     Raises as `rebuild` does.
     """
@@ -77,7 +77,7 @@ async def rebuild_run(chain: Chain, *, content: bool, caller: str = "") -> Rebui
 
 
 async def rebuild_links(client: Client, describer: Describer, links: Sequence[RecordedLink]) -> RebuiltRun:
-    """Rebuild one run from its links as they were read. Raises as `rebuild` does."""
+    """Rebuild one run from its links, already read. Raises as `rebuild` does."""
     run = _Run(client, describer)
     for link in links:
         await run.add(link)
@@ -104,7 +104,7 @@ class _Run:
         spans = await activity_spans(self._client, self._describer, link, known.local_inputs if known else {})
         spans += await timer_spans(self._client, self._describer, link)
         for facts, start, end, events in spans:
-            # What was under way at the end of the link has ended with it, as far as anybody knows.
+            # Spans still open at the end of the link ended with it, as far as the history shows.
             if end is None and over is not None:
                 facts.attributes["perdure.unfinished"] = True
             self._built.spans.append(Span(self._ids.trace_id, facts, start, end or over, events))
@@ -163,7 +163,7 @@ class _Run:
 
 
 async def _steering_events(client: Client, describer: Describer, link: RecordedLink) -> list[SpanEvent]:
-    """Return an event for each message that was sent to the run."""
+    """Return an event for each message sent to the run."""
     events: list[SpanEvent] = []
     for signal in link.work.signals:
         if signal.type != STEER:
@@ -196,7 +196,7 @@ _OUTSIDE = {
 
 
 async def _add_outside_end(facts: SpanFacts, client: Client, last: RecordedLink, describer: Describer) -> None:
-    """Add an end that the run itself could not record, or that it could not be replayed to."""
+    """Add an end that the run itself could not record, or that the replay did not reach."""
     closing = last.closing_event
     if closing is None or facts.error is not None:
         return
@@ -213,14 +213,14 @@ async def _add_outside_end(facts: SpanFacts, client: Client, last: RecordedLink,
 
 SCOPE = InstrumentationScope("perdure", __version__)
 MAX_DEPTH = 100
-"""Runs that call runs: far more than any run may."""
+"""Depth of nested runs; far above the limit for runs."""
 
 
 async def rebuild(chain: Chain, *, content: bool = False, children: bool = True) -> list[ReadableSpan]:
-    """Rebuild the spans of the run, in the order in which they started; `children` adds the runs that it has called.
+    """Rebuild the spans of the run, in the order of their start; `children` adds the runs that it called.
 
-    What goes on ends now, and says `perdure.unfinished`. Raises `RPCError` when the namespace does not keep the run,
-    and `ConfigurationError` for values stored or encrypted so that the chain's client can't read them.
+    Open spans end now, with the attribute `perdure.unfinished`. Raises `RPCError` if the namespace does not keep the
+    run, and `ConfigurationError` for values whose storage or encryption the chain's client can't read.
     """
     spans: list[Span] = []
     runs = [await rebuild_run(chain, content=content)]
@@ -237,7 +237,7 @@ async def rebuild(chain: Chain, *, content: bool = False, children: bool = True)
 
 
 async def _rebuild_children(run: RebuiltRun, client: Client, content: bool) -> list[RebuiltRun]:
-    """Rebuild the runs that this one called; one whose history is gone has no spans, and its call says so."""
+    """Rebuild the runs called by this one; a run without a history has no spans, and its call records that."""
     found: list[RebuiltRun] = []
     for call in run.children:
         try:
@@ -251,7 +251,7 @@ async def _rebuild_children(run: RebuiltRun, client: Client, content: bool) -> l
 
 
 def trace_resource() -> Resource:
-    """Return the sender of the spans: as the environment says (`OTEL_SERVICE_NAME`), else perdure."""
+    """Return the sender of the spans: by the environment (`OTEL_SERVICE_NAME`), else perdure."""
     resource = Resource.create()
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": "perdure"}))

@@ -1,4 +1,4 @@
-"""The spans of one link's activities and timers, from what its history records."""
+"""The spans of one link's activities and timers, from its history."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Built = tuple[SpanFacts, int, int | None, list[tuple[str, int, dict[str, str | i
 """A span, its start, its end, its events."""
 
 PAUSES = ("model retry", "is executed again")
-"""Stands in what the timers of retries are for."""
+"""Substrings of the summaries of retry timers."""
 
 
 async def add_pending(client: Client, workflow_id: str, link: RecordedLink) -> None:
-    """Complete the activities of an open link with what the server knows of them, and does not record before they end.
+    """Complete an open link's activities with the server's state of them, which no history contains before they end.
 
     Raises `RPCError`.
     """
@@ -48,7 +48,7 @@ async def activity_spans(
 
 
 async def timer_spans(client: Client, describer: Describer, link: RecordedLink) -> list[Built]:
-    """Describe the pauses before something is tried again."""
+    """Describe the pauses before retries."""
     built: list[Built] = []
     for timer in link.work.timers:
         why = await decode(client, timer.input, str) if timer.input else ""
@@ -70,7 +70,7 @@ class _Activities:
         self._further = deque(link.references)
 
     async def span(self, activity: RecordedActivity) -> Built | None:
-        """Describe the activity; None for one that has no span, as one that was refused. Raises like `decode`."""
+        """Describe the activity; None for one without a span, such as a refused one. Raises like `decode`."""
         if is_refusal(activity.failure) and not activity.executions:
             return None
         facts = await self._facts(activity)
@@ -101,7 +101,7 @@ class _Activities:
 
     async def _chat(self, activity: RecordedActivity) -> SpanFacts:
         input = await decode(self._client, activity.input, activities.ModelInput)
-        # Counted, because the inputs of older runs do not say it.
+        # Counted, because the inputs of older runs do not contain it.
         input = input.model_copy(update={"earlier": self._tries[input.iteration]})
         self._tries[input.iteration] += 1
         messages: list[Message] = []
@@ -111,7 +111,7 @@ class _Activities:
         return self._describer.chat(input, end, _tries(activity), messages)
 
     def _messages(self, version: int) -> list[Message]:
-        """Return the messages that the model was sent; model calls must come in the order of the conversation."""
+        """Return the model's input messages; call this in the order of the conversation."""
         while self._further and self._further[0].version <= version:
             self._conversation.follow(self._further.popleft())
         return list(self._conversation.messages)
@@ -122,7 +122,7 @@ class _Activities:
             return None
         end = await activity.outcome(self._client, PreparedRun)
         if isinstance(end, PreparedRun) and end.messages is not None:
-            return None  # the run that was prepared has the span
+            return None  # the prepared run has the span
         return self._describer.tool(input.request, end, earlier=input.earlier, tries=_tries(activity))
 
     async def _input(self, activity: RecordedActivity, type_: type[Any]) -> Any:
@@ -132,7 +132,7 @@ class _Activities:
         return known if isinstance(known, type_) else None
 
     async def _events(self, activity: RecordedActivity, start: int) -> list[tuple[str, int, dict[str, str | int]]]:
-        """Return what is known of earlier attempts: their number, and how the last of them failed."""
+        """Return the known facts of earlier attempts: their number, and the failure of the last one."""
         if activity.last_failure is None:
             return []
         error = await error_of(self._client, activity.last_failure)

@@ -1,4 +1,4 @@
-"""Replays a recorded history with the workflow's own code: what it knew and asked for, without worker or server."""
+"""Replays a recorded history with the workflow's own code and returns its state, without worker or server."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from ..workflows.runner import OwnWorkflowRunner
 logger = logging.getLogger("perdure")
 
 DEADLOCK = "[TMPRL1101]"
-"""By this, Temporal's SDK names what it has ended because one step took more than 2 s: a machine may have no time."""
+"""The code with which Temporal's SDK ends a replay because one step took over 2 s, as on an overloaded machine."""
 TRIES = 5
 NOT_REPLAYED = (workflow.NondeterminismError, ApplicationError, ValueError)
-"""What `replay_link` raises for a history."""
+"""The errors of `replay_link` for a history."""
 
 
 @dataclass
 class Replayed:
-    """One link of a run, as it stands at the end of its history."""
+    """One link of a run, in its state at the end of its history."""
 
     run: AgentRun
     info: workflow.Info
@@ -55,8 +55,9 @@ async def replay_link(
 ) -> Replayed:
     """Replay the history, which may be that of an open run.
 
-    Raises `NondeterminismError` when this version of perdure would not have made that history, `ApplicationError` when
-    a value of it is lost, and `ValueError` when no agent was run in it, or when it can't be replayed to its end.
+    Raises `NondeterminismError` for a history that this version of perdure would not produce, `ApplicationError` for a
+    history with a lost value, and `ValueError` for one that is not an agent's run, or that can't be replayed to its
+    end.
     """
     for _ in range(TRIES):
         result, begun, asked = await _replay(workflow_id, events, converter, namespace)
@@ -65,7 +66,7 @@ async def replay_link(
         logger.info("the replay of %s is begun anew: %s", workflow_id, result.replay_failure)
     else:
         raise ValueError(f"the history of {workflow_id!r} can't be replayed to its end: {result.replay_failure}")
-    # Of another failure, such as of a value that this process can't read, whoever reads that value tells more.
+    # Other failures, such as an unreadable value, have a clearer error when that value is read.
     if isinstance(result.replay_failure, workflow.NondeterminismError):
         raise await _loss(events, converter) or result.replay_failure
     if begun.run is None or begun.info is None:
@@ -74,13 +75,13 @@ async def replay_link(
 
 
 async def _loss(events: Sequence[HistoryEvent], converter: DataConverter) -> ApplicationError | None:
-    """Return the error of the first value that is lost: the run read it, and a replay without it goes another way."""
+    """Return the error of the first lost value: the run read it, so a replay without it takes another path."""
     for payload in (each for event in events for each in _payloads(event)):
         try:
             await converter.decode([payload])
         except ApplicationError as error:
             return error
-        except Exception:  # Whatever else a converter raises: it tells nothing of the replay.
+        except Exception:  # Other errors of a converter do not explain the replay.
             continue
     return None
 
@@ -96,7 +97,7 @@ def _payloads(message: Message) -> Iterator[Payload]:
 
 
 def _messages_of(value: Any) -> list[Message]:
-    """Return the messages in a field's value: itself, or those of its list or its map."""
+    """Return the messages in a field's value: the value itself, or the members of its list or map."""
     if isinstance(value, Message):
         return [value]
     values = value.values() if isinstance(value, Mapping) else value
@@ -112,7 +113,7 @@ async def _replay(
         interceptors=[begun, asked],
         data_converter=_that_stores_nothing(converter),
         namespace=namespace,
-        build_id=__version__,  # Without one, the SDK reads the code of every module that was imported.
+        build_id=__version__,  # Without one, the SDK reads the code of every imported module.
         unsandboxed_workflow_runner=OwnWorkflowRunner(),
     )
     result = await replayer.replay_workflow(WorkflowHistory(workflow_id, events), raise_on_replay_failure=False)
@@ -120,14 +121,14 @@ async def _replay(
 
 
 def _that_stores_nothing(converter: DataConverter) -> DataConverter:
-    """Return the converter for a reader: what a replay would do again is not stored again, wherever there is room."""
+    """Return a converter for reading: it does not store again the values that a replay produces."""
     if (storage := converter.external_storage) is None:
         return converter
     return replace(converter, external_storage=replace(storage, driver_selector=lambda context, payload: None))
 
 
 class _RunKeeper(RunObserver[AgentRun]):
-    """Keeps the workflow object that a replay makes."""
+    """Keeps the workflow object of a replay."""
 
     run: AgentRun | None = None
     info: workflow.Info | None = None
@@ -138,7 +139,7 @@ class _RunKeeper(RunObserver[AgentRun]):
 
 
 class _LocalInputs(Interceptor):
-    """Notes what local activities are asked."""
+    """Records the arguments of local activities."""
 
     def __init__(self) -> None:
         self.local: JsonObject = {}
@@ -156,7 +157,7 @@ class _LocalInputs(Interceptor):
 
 
 class _Outbound(WorkflowOutboundInterceptor):
-    """Temporal's SDK counts all activities together, and takes the number for the id of one that is given none."""
+    """Records the arguments of local activities by id: Temporal's SDK numbers all activities together."""
 
     def __init__(self, next: WorkflowOutboundInterceptor, asked: JsonObject) -> None:
         super().__init__(next)

@@ -15,14 +15,14 @@ from .describe import Kind, is_open, kind_of, problem, seconds, tokens
 
 @dataclass(frozen=True)
 class SpanNode:
-    """Span with those that belong under it, in the order of their start."""
+    """Span with its children, in the order of their start."""
 
     span: ReadableSpan
     children: list[SpanNode] = field(default_factory=list)
 
 
 def tree(spans: Iterable[ReadableSpan]) -> list[SpanNode]:
-    """Return the roots in the order of their start; a span whose parent is not there is one. Never raises."""
+    """Return the roots in the order of their start; a span with a missing parent is a root. Never raises."""
     nodes = {span_id(span): SpanNode(span) for span in sorted(spans, key=lambda span: span.start_time or 0)}
     roots: list[SpanNode] = []
     for node in nodes.values():
@@ -41,7 +41,7 @@ def walk(nodes: Sequence[SpanNode], depth: int = 0) -> Iterator[tuple[int, SpanN
 
 
 def span_id(span: ReadableSpan) -> int:
-    """Return the span's own id; 0 for one that has none."""
+    """Return the span's own id; 0 without one."""
     return span.context.span_id if span.context else 0
 
 
@@ -50,14 +50,14 @@ LONGEST_PROBLEM = 160
 
 
 class SpanRow(NamedTuple):
-    """Texts about one span, all safe to write to a terminal."""
+    """One span's texts, all safe to write to a terminal."""
 
     guide: str
-    """The branch of the tree that leads to it."""
+    """The branch of the tree that leads to the span."""
     name: str
     kind: Kind
     offset: str
-    """From the start of the trace."""
+    """Time from the start of the trace."""
     duration: str
     tokens: str
     problem: str

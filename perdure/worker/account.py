@@ -1,4 +1,4 @@
-"""Tells on a queue of the worker's own what it has: doctors of a system ask each worker there."""
+"""Reports a worker's contents on a queue of its own, where `perdure doctor` asks each worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .ending import bound_end
 
 @asynccontextmanager
 async def telling(worker: Worker, settings: JsonView, toolbox: ToolBox) -> AsyncIterator[None]:
-    """While the block runs, answer on the worker's own queue, which has no version; `settings` are the plugin's."""
+    """While the block runs, answer on the worker's own unversioned queue; `settings` are the plugin's."""
     client = worker.client
     queue = own_queue(worker.task_queue, worker.config().get("identity") or client.identity)
     account = _account(settings, toolbox.names, client)
@@ -47,7 +47,7 @@ async def telling(worker: Worker, settings: JsonView, toolbox: ToolBox) -> Async
 
 
 def plain_client(client: Client) -> Client:
-    """Return the same connection without plugins, with a converter that does not encrypt: an account has no secrets."""
+    """Return the same connection without plugins or encryption: an account contains no secrets."""
     config = client.config()
     config["plugins"] = []
     config["data_converter"] = perdure_data_converter
@@ -72,7 +72,7 @@ def _answer(account: WorkerAccount, toolbox: ToolBox) -> Callable[..., Any]:
 
 
 def _change(toolbox: ToolBox, recorded: RecordedTool) -> str:
-    """Return why recorded calls of a tool do not fit this worker's function; "" where they do, or it has none."""
+    """Return why recorded calls of a tool do not fit this worker's function; "" if they fit, or without a function."""
     try:
         handler = toolbox.resolve(recorded.tool.name, Agent(tools=[recorded.tool]))
     except ToolNotRegisteredError:

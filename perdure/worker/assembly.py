@@ -58,19 +58,17 @@ def create_worker(
     on_failure: Literal["fail", "hold"] | None = None,
     **worker_options: Any,
 ) -> Worker:
-    """Worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
+    """Return a worker that runs agents with the given tools, guardrails and compactors; see `PerdurePlugin` for these.
 
-    `worker_options` go to `temporalio.worker.Worker` and win over perdure's defaults. Use one client for each
-    worker: two workers on one client and task queue can hang when the first one stops. Where the client itself has a
-    `PerdurePlugin`, the worker has what that has, too; what is said here comes first.
+    `worker_options` go to `temporalio.worker.Worker` and override perdure's defaults. Use one client per worker: two
+    workers on one client and task queue can hang when the first one stops. If the client itself has a `PerdurePlugin`,
+    the worker also gets that plugin's settings; the arguments here take precedence.
 
-    With `deployment` and `build_id`, the worker is one of that version of a deployment: a run stays with the version
-    that has begun it, and goes on in the current one from the next iteration after that was changed (`perdure docs
-    deploys`).
+    With `deployment` and `build_id`, the worker belongs to that version of a deployment: a run stays with the version
+    that began it. When the current version changes, the run moves to it at its next iteration (`perdure docs deploys`).
 
-    Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices or credentials that
-    are none, for a rate that can't be, for a deployment without a build or the reverse, and for a storage in the
-    environment that can't be used.
+    Raises `ConfigurationError` for two tools with one name, for a tool without a name, for invalid prices, credentials
+    or rates, for a deployment without a build or the reverse, and for an unusable storage in the environment.
     """
     if deployment or build_id:
         worker_options["deployment_config"] = deployment_config(deployment or "", build_id or "")
@@ -103,9 +101,9 @@ def create_worker(
 
 
 def deployment_config(deployment: str, build_id: str) -> WorkerDeploymentConfig:
-    """Return what makes a worker one of a version, to which the runs are pinned that it begins.
+    """Return the configuration of a worker of this version, to which it pins the runs that it begins.
 
-    Raises `ConfigurationError` for a name that is missing, or that Temporal does not take.
+    Raises `ConfigurationError` for a missing name, or one that Temporal does not accept.
     """
     if not deployment or not build_id or {".", ":"} & {*deployment} or ":" in build_id:
         raise ConfigurationError(
@@ -120,7 +118,7 @@ def deployment_config(deployment: str, build_id: str) -> WorkerDeploymentConfig:
 
 
 def _taken_apart(client: Client) -> tuple[Client, Mapping[str, Any]]:
-    """Return the client without perdure's plugin, of which a worker has one, and the settings of that."""
+    """Return the client without perdure's plugin, since a worker has its own, and that plugin's settings."""
     plugins = client.config()["plugins"]
     ours = [plugin for plugin in plugins if isinstance(plugin, PerdurePlugin)]
     if not ours:
@@ -132,7 +130,7 @@ def _taken_apart(client: Client) -> tuple[Client, Mapping[str, Any]]:
 
 
 def _together(of_client: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a worker: its own before those of its client's plugin, tables merged by their names."""
+    """Return a worker's settings: its own before those of its client's plugin; tables are merged by name."""
     parameters, settings = inspect.signature(PerdurePlugin).parameters, {**of_client, **own}
     for name in own.keys() & of_client.keys():
         default, values = parameters[name].default, [of_client[name], own[name]]

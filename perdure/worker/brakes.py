@@ -1,5 +1,6 @@
-"""What a worker knows of the namespace's brakes, and what keeps it from beginning a call of a run: one of them, or that
-nobody has taken up the call for too long."""
+"""A worker's view of the namespace's brakes, and its refusal of calls whose run is braked or that have waited too long
+for a worker.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +37,16 @@ from ..redaction import get_logger
 from ..workflows.agent_run import AgentRun
 
 LOOK_SECONDS = 1.5
-"""Between two looks whether there is a record: once there is one, the server says at once what is added."""
+"""Seconds between two looks for a record; once there is one, the server sends additions at once."""
 WAIT_SECONDS = 5.0
-"""So long a call waits for a worker's first look, before it goes on without."""
+"""Seconds that a call waits for the worker's first look before it continues without."""
 CALLS = (activities.CALL_MODEL, activities.RUN_TOOL, activities.RECONCILE, activities.COMPACT, activities.JUDGE)
 
 _log = get_logger("perdure.worker")
 
 
 class BrakeWatch:
-    """Follows the record for a worker. What it knows is at most `LOOK_SECONDS` old while the server answers."""
+    """Follows the record for a worker. Its state is at most `LOOK_SECONDS` old while the server answers."""
 
     def __init__(self, runs: RunCache) -> None:
         self._runs = runs
@@ -56,7 +57,7 @@ class BrakeWatch:
 
     @asynccontextmanager
     async def watching(self, client: Client) -> AsyncIterator[None]:
-        """While the block runs, know which brakes are in force."""
+        """Keep the brakes in force up to date while the block runs."""
         self._client = client
         task = asyncio.create_task(self._watch(client))
         try:
@@ -92,11 +93,11 @@ class BrakeWatch:
         self._has_looked.set()
 
     def may_be_on(self, run: RunFacts) -> bool:
-        """Return whether a brake is on the run, as far as this worker knows at this moment."""
+        """Return whether a brake is on the run, by this worker's current state."""
         return self._brakes.on(run) is not None
 
     async def current_brake(self) -> Brake | None:
-        """Return the brake on the run of the current activity; the record is read anew before one is returned.
+        """Return the brake on the run of the current activity; the record is read again before a brake is returned.
 
         Raises RPCError, and as `RunCache.current` does.
         """
@@ -104,7 +105,7 @@ class BrakeWatch:
         return (await self._read_now()).on(run) if self.may_be_on(run) else None
 
     async def has_brakes(self) -> bool:
-        """Return whether a brake is in force, on whichever runs, as far as this worker knows once it has looked."""
+        """Return whether any brake is in force, by this worker's state after its first look."""
         if not self._has_looked.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_SECONDS):
@@ -120,7 +121,7 @@ class BrakeWatch:
         )
 
     async def _read_now(self) -> Brakes:
-        """Read the record, once for all calls that ask meanwhile."""
+        """Read the record, once for all concurrent callers."""
         if self._reading is None:
             assert self._client is not None
             self._reading = asyncio.ensure_future(BrakeRecord(self._client).read())
@@ -128,21 +129,21 @@ class BrakeWatch:
         return await asyncio.shield(self._reading)
 
     def _forget_reading(self, reading: asyncio.Future[Brakes]) -> None:
-        # What it found answers those who have asked. Who follows the record may know of later lines by now.
+        # The result is for the callers so far. The follower may already know of later lines.
         self._reading = None
         if not reading.cancelled():
             reading.exception()
 
     @activity.defn(name=BRAKE_ON_RUN)
     async def brake_on_run(self, run: RunFacts) -> Brake | None:
-        """Return the brake on the run that asks; None for a run that may go on. Raises RPCError."""
+        """Return the brake on the calling run; None if the run may continue. Raises RPCError."""
         return (await self._read_now()).on(run)
 
 
 class BrakeInterceptor(Interceptor):
-    """Refuses calls that may not begin now: a brake is on their run, or they have waited for a worker for too long.
+    """Refuses calls that may not begin now: their run is braked, or they have waited too long for a worker.
 
-    Says to runs what the worker knows.
+    Also gives runs the worker's state.
     """
 
     def __init__(self, watch: BrakeWatch) -> None:
@@ -176,7 +177,7 @@ class _BrakedActivities(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         info = activity.info()
         is_call = info.activity_type in CALLS or info.activity_type.startswith(activities.TOOL_PREFIX)
-        # The workflow looks before it begins with those that are local.
+        # The workflow checks before it starts local activities.
         if not is_call or info.is_local:
             return await self.next.execute_activity(input)
         call = _input_of(input.args)
@@ -200,7 +201,7 @@ class _BrakedActivities(ActivityInboundInterceptor):
 
 
 def _input_of(arguments: Sequence[Any]) -> activities.CallInput:
-    """Return the call's input; that of a dynamic activity is not read yet."""
+    """Return the call's input, decoding that of a dynamic activity."""
     input = arguments[0] if arguments else None
     if isinstance(input, RawValue):
         input = activity.payload_converter().from_payload(input.payload, activities.ToolInput)
@@ -208,13 +209,13 @@ def _input_of(arguments: Sequence[Any]) -> activities.CallInput:
 
 
 def _is_over(call: activities.CallInput) -> bool:
-    """Return whether nothing will begin: all starts of a tool are used up, and its result is that it was lost."""
+    """Return whether nothing will begin: a tool has used up its starts, and its result is that it was lost."""
     offer = call.offer if isinstance(call, activities.ToolInput) else None
     return offer is not None and known_starts(offer).are_used_up(offer.starts)
 
 
 def _require_fresh(call: activities.CallInput) -> None:
-    """Raises the error of an attempt that no worker took up for too long, by the server's clock."""
+    """Raises the error of an attempt that waited too long for a worker, by the server's clock."""
     if (fresh := call.fresh) is None:
         return
     info = activity.info()
@@ -228,7 +229,7 @@ def _require_fresh(call: activities.CallInput) -> None:
 
 
 def _attempt() -> JsonObject:
-    """Return which attempt this is, and what those before it have told."""
+    """Return the number of this attempt, and the heartbeat details of earlier ones."""
     info = activity.info()
     return {"attempt": info.attempt, "told": next(iter(info.heartbeat_details), None)}
 

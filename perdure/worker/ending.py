@@ -1,4 +1,4 @@
-"""Lets a worker end where the core of Temporal's SDK does not say that it has."""
+"""Ends a worker when the core of Temporal's SDK does not report the end."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ..redaction import get_logger
 from ..text import one_line
 
 FAILED_END_SECONDS = 5.0
-"""In which a worker ends that the server gives no tasks any more: it could report none of them."""
+"""Seconds in which a worker ends after the server has refused it tasks: it could not report any result."""
 END_SECONDS = 10.0
-"""Since the last task of the worker was done; the core takes milliseconds."""
+"""Seconds since the worker's last task ended; the core takes milliseconds."""
 _log = get_logger("perdure.worker")
 
 
 def bound_end(worker: Worker, seconds: float = END_SECONDS) -> Worker:
-    """Give the SDK's core so long to finish when the worker's tasks are done; return the worker.
+    """Limit the time in which the SDK's core ends after the worker's tasks; return the worker.
 
     Seen with temporalio 1.35 on a busy machine, in one of thirty workers that ended just after a cancelled model call:
-    the core never finished, and the process had to be killed. Nothing is lost by leaving then, since all tasks were
+    the core never finished, and the process had to be killed. Leaving then loses nothing, since all tasks were
     answered. The SDK takes any error of the core at this point for its end.
     """
     # The SDK has no public limit for this; its bridge to the core is private.
@@ -50,10 +50,10 @@ def bound_end(worker: Worker, seconds: float = END_SECONDS) -> Worker:
 
 @contextmanager
 def surely_over(worker: Worker) -> Iterator[None]:
-    """Let nobody wait for the worker's shutdown once the block has run it.
+    """Release all waiters for the worker's shutdown once the block has run it.
 
-    The SDK (1.35) does not note that it is complete where the worker is cancelled while it shuts down, such as by the
-    failure of another worker beside it: whoever leaves its `async with` then waits for ever.
+    The SDK (1.35) does not mark the shutdown complete if the worker is cancelled meanwhile, such as by the failure of
+    another worker: leaving its `async with` would then hang.
     """
     try:
         yield
@@ -64,9 +64,9 @@ def surely_over(worker: Worker) -> Iterator[None]:
 
 @asynccontextmanager
 async def failing_soon(settings: JsonObject, seconds: float = FAILED_END_SECONDS) -> AsyncIterator[None]:
-    """Let a worker with these settings that runs in the block end soon after it has failed.
+    """End a worker with these settings, run in the block, soon after it has failed.
 
-    Raises `ConfigurationError` with why it has failed.
+    Raises `ConfigurationError` with the reason of the failure.
     """
     failed: list[BaseException] = []
     task, loop = asyncio.current_task(), asyncio.get_running_loop()

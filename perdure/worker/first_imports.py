@@ -1,4 +1,4 @@
-"""Imports what a worker's first model calls need, before they need it."""
+"""Imports modules for a worker's first model calls in advance."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..providers.registry import provider_for
 logger = logging.getLogger(__name__)
 
 DELAY_SECONDS = 0.2
-"""A worker that has a run by then, such as that of `perdure run`, imports what that run needs and nothing else."""
+"""A worker that has a run by then, such as that of `perdure run`, imports only the modules of that run."""
 SDKS = {
     "openai": ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
     "anthropic": ("ANTHROPIC_API_KEY",),
 }
-"""By module, the variables that make its use likely."""
+"""By module, the environment variables that make its use likely."""
 
 
 @asynccontextmanager
 async def warming_up() -> AsyncIterator[None]:
-    """While the block runs, import in a thread what is likely to be needed; the first run then takes a third."""
+    """Import likely modules in a thread while the block runs; the first run then takes a third of the time."""
     task = asyncio.create_task(_warm_up())
     try:
         yield
@@ -45,12 +45,14 @@ async def _warm_up() -> None:
 
 
 def import_likely() -> None:
-    """Import the SDKs that are likely to be used, and what their first call imports. Failures are left to that call."""
+    """Import the SDKs that are likely to be used, and the modules of their first call. Failures are left to that
+    call.
+    """
     import_providers(likely_sdks())
 
 
 def import_providers(keys: Sequence[str]) -> None:
-    """Import what the first call of each of these providers imports. Failures are left to that call."""
+    """Import the modules of the first call of each of these providers. Failures are left to that call."""
     providers = (partial(_import_provider, key) for key in keys)
     steps: list[Callable[[], object]] = [*providers, tls_context, load_list, _import_network]
     for load in steps:
@@ -61,7 +63,7 @@ def import_providers(keys: Sequence[str]) -> None:
 
 
 def _import_network() -> None:
-    """Use a network library for the first time, which imports its part for asyncio."""
+    """Use a network library once, which imports its part for asyncio."""
     import_module("anyio").run(asyncio.sleep, 0)
 
 
@@ -72,7 +74,5 @@ def _import_provider(key: str) -> None:
 
 
 def likely_sdks() -> list[str]:
-    """Those whose key is set, by the name of the provider too; without one, a worker that waits keeps the 33 MB that an
-    SDK takes.
-    """
+    """Return the SDKs whose key is set, by provider name. Without a key, an idle worker saves the 33 MB of an SDK."""
     return [module for module, keys in SDKS.items() if any(map(os.environ.get, keys))]

@@ -1,4 +1,4 @@
-"""What the server has for a worker's task queue, as gauges: runs under way, waits, what has ended, tasks that lie."""
+"""Gauges of the server's state for a worker's task queue: open runs, waits, ended runs, waiting tasks."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ BACKLOG = "perdure_backlog_tasks"
 BACKLOG_AGE = "perdure_backlog_age_seconds"
 
 SECONDS = 15.0
-"""Between two looks, each of which is some requests to the server; Prometheus looks about as often."""
+"""Seconds between two measurements, each of which sends several requests; Prometheus scrapes about as often."""
 CLOSED_EVERY = 4
-"""Runs that have closed are counted in each fourth look."""
+"""Closed runs are counted in each fourth measurement."""
 MAX_LISTED = 1000
-"""So many waiting runs are looked at for the oldest wait."""
+"""Number of waiting runs examined for the oldest wait."""
 MAX_READ = 20
-"""So many histories are read for it in one look; each once."""
+"""Number of histories read for it in one measurement; each is read once."""
 CLOSED = ("Completed", "Failed", "Canceled", "Terminated", "TimedOut")
 WAITS = {"waiting": RUNS_WAITING, "held": RUNS_HELD}
 
@@ -47,7 +47,7 @@ _log = get_logger("perdure.worker")
 
 @asynccontextmanager
 async def runs_counted(worker: Worker, meter: MetricMeter) -> AsyncIterator[None]:
-    """While the block runs, measure what the server has for the worker's task queue."""
+    """Measure the server's state for the worker's task queue while the block runs."""
     task = asyncio.create_task(QueueGauges(worker.client, worker.task_queue, meter).keep_up_to_date())
     try:
         yield
@@ -75,7 +75,7 @@ class QueueGauges:
         self._since: dict[str, dict[str, float]] = {status: {} for status in WAITS}
 
     async def keep_up_to_date(self) -> None:
-        """Measure again and again; what can't be measured is logged once."""
+        """Measure periodically; log an error once."""
         was_told, look = False, 0
         while True:
             try:
@@ -89,7 +89,7 @@ class QueueGauges:
             await asyncio.sleep(SECONDS)
 
     async def measure(self, *, with_closed: bool = True) -> None:
-        """Ask the server. Raises RPCError."""
+        """Measure once. Raises RPCError."""
         self._under_way.set(await self._count("ExecutionStatus = 'Running'"), self._about)
         for status, gauge in self._waits.items():
             query = f"ExecutionStatus = 'Running' AND {STATUS.name} = '{status}'"
@@ -132,7 +132,7 @@ class QueueGauges:
             self._backlog_age.set(stats.approximate_backlog_age.ToTimedelta().total_seconds(), about)
 
     async def _oldest_wait(self, status: str, query: str) -> float:
-        """Return the longest wait, in seconds. Of runs that are new to it, it reads the ends of some histories."""
+        """Return the longest wait, in seconds. Reads the ends of the histories of some newly waiting runs."""
         known = self._since[status]
         listed = {
             run.run_id: run async for run in self._client.list_workflows(f"{self._runs} AND {query}", limit=MAX_LISTED)
@@ -145,7 +145,9 @@ class QueueGauges:
         return max(0.0, time.time() - min(known.values())) if known else 0.0
 
     async def _waits_since(self, run: ListedRun) -> float:
-        """Return when the run's status was set last; when it began, where the end of its history does not show that."""
+        """Return when the run's status was last set; if the end of its history does not show that, when the run
+        began.
+        """
         request = GetWorkflowExecutionHistoryReverseRequest(
             namespace=self._client.namespace,
             execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),

@@ -1,4 +1,4 @@
-"""Serves over HTTP whether a worker lives, and whether it is ready for work, as Kubernetes asks it."""
+"""Serves a worker's liveness and readiness over HTTP, for Kubernetes."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from .metrics import bind_address
 
 LIVE, READY = "/health/live", "/health/ready"
 FRESH_SECONDS = 1.0
-"""How long an answer of the server's is believed."""
+"""Seconds for which an answer of the server stays valid."""
 LOOK_SECONDS, POLL_SECONDS = 0.05, 10.0
-"""Between two looks who polls, and for a poll: servers refuse shorter ones."""
+"""Seconds between two looks at the pollers, and for a poll: servers refuse shorter ones."""
 PATIENCE_SECONDS = 2.0
-"""With which a client and the server are waited for."""
+"""Seconds to wait for a client and for the server."""
 MAX_REQUEST_BYTES = 8 * 1024
 
 
 @asynccontextmanager
 async def serving_health(address: str | None, worker: Worker) -> AsyncIterator[AbstractContextManager[None]]:
-    """While the block runs, answer `/health/live` and `/health/ready` at `HOST:PORT`; do nothing without an address.
+    """Answer `/health/live` and `/health/ready` at `HOST:PORT` while the block runs; do nothing without an address.
 
-    It lives while the event loop turns. It is ready while the block of the context manager runs that this gives, and
-    the Temporal server answers and takes polls. Raises `ConfigurationError` when nothing can be served there.
+    The worker is live while the event loop turns. It is ready inside the yielded context manager, while the Temporal
+    server answers and accepts polls. Raises `ConfigurationError` if the address can't be used.
     """
     health = Health(worker)
     if address is None:
@@ -57,7 +57,7 @@ async def serving_health(address: str | None, worker: Worker) -> AsyncIterator[A
 
 
 class Health:
-    """What a worker answers when it is asked how it is."""
+    """A worker's answers about its health."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -67,7 +67,7 @@ class Health:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """While the block runs, the worker takes work."""
+        """Mark the worker as working while the block runs."""
         self._works = True
         try:
             yield
@@ -95,7 +95,7 @@ class Health:
         return ("unready", why) if why else ("ok", "")
 
     async def _obstacle(self) -> str:
-        """Return why the worker gets no work; "" where it does."""
+        """Return why the worker gets no work; "" if it does."""
         if not self._works or self._worker.is_shutdown:
             return "the worker starts or ends"
         async with self._asking:
@@ -107,10 +107,10 @@ class Health:
 
 
 async def why_unwell(service: ServiceClient) -> str:
-    """Return why the Temporal server takes no requests now; "" where it does.
+    """Return why the Temporal server does not accept requests now; "" if it does.
 
-    What it does not answer is asked once more: it closes old connections, and what comes just then is lost. The SDK's
-    `retry` would ask a server that is away until the time is over.
+    An unanswered request is repeated once: the server closes old connections, and a request just then is lost. The
+    SDK's `retry` would ask an unreachable server until the time is over.
     """
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -126,9 +126,9 @@ async def why_unwell(service: ServiceClient) -> str:
 
 
 async def require_tasks(client: Client, task_queue: str) -> None:
-    """Raises `ConfigurationError` where the server refuses to give tasks to this client's workers.
+    """Raises `ConfigurationError` if the server refuses tasks to this client's workers.
 
-    The SDK asks for a minute before it takes such a refusal for one, and seems to work meanwhile.
+    The SDK retries for a minute before it reports such a refusal, and seems to work meanwhile.
     """
     if why := await why_no_tasks(client, task_queue):
         raise ConfigurationError(
@@ -138,9 +138,9 @@ async def require_tasks(client: Client, task_queue: str) -> None:
 
 
 async def why_no_tasks(client: Client, task_queue: str) -> str:
-    """Return why the server refuses the polls of this client's workers; "" where it takes them, or does not say.
+    """Return why the server refuses the polls of this client's workers; "" if it accepts them, or does not answer.
 
-    One poll is made on a queue on which nothing ever comes: it is refused at once, or the server lists who polls.
+    Makes one poll on a queue that never gets tasks: either it is refused at once, or the server lists it as a poller.
     """
     queue, identity = own_queue(task_queue, "may-poll"), str(uuid.uuid4())
     request = PollActivityTaskQueueRequest(
@@ -169,7 +169,7 @@ async def _until_listed(client: Client, queue: str, identity: str) -> None:
         while identity not in {each.identity for each in await pollers(client, queue, ACTIVITIES)}:
             await asyncio.sleep(LOOK_SECONDS)
         return
-    await asyncio.sleep(PATIENCE_SECONDS)  # Who may poll need not be allowed to see who polls.
+    await asyncio.sleep(PATIENCE_SECONDS)  # A client with the right to poll may lack the right to list pollers.
 
 
 async def _is_well(service: ServiceClient) -> bool:

@@ -1,4 +1,4 @@
-"""Logs when a worker begins and ends, and puts into a line what Temporal's SDK logs as a traceback."""
+"""Logs a worker's start and end, and shortens tracebacks of Temporal's SDK to a line."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ..workflows.offers import NewerRunError
 WORKFLOW_LOGGERS = ("temporalio.worker._workflow", "temporalio.worker._workflow_instance")
 ACTIVITY_LOGGER = "temporalio.activity"
 OWN_PREFIX = "perdure."
-"""How the types of perdure's activities begin."""
+"""Prefix of perdure's activity types."""
 MAX_RUNS = 1000
-"""So many runs are remembered to have been mentioned."""
+"""Number of runs remembered as mentioned."""
 
 
 class WorkflowTasks(logging.Filter):
-    """Puts failed workflow tasks into a line where the error says all; of a run that can't be decrypted, one line."""
+    """Logs a failed workflow task in one line if the error is complete; a run that can't be decrypted only once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class WorkflowTasks(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, RuntimeError) and isinstance(error.__cause__, ConfigurationError):
-            error = error.__cause__  # The SDK's word for whatever it can't decode says nothing.
+            error = error.__cause__  # The SDK's error for undecodable values has no details.
         if isinstance(error, EncryptionError):
             return self._is_new(record, error)
         if isinstance(error, ConfigurationError | NewerRunError | NondeterminismError):
@@ -59,7 +59,7 @@ class WorkflowTasks(logging.Filter):
 
 
 class Attempts(logging.Filter):
-    """Puts a failed attempt of an activity of perdure into a line; an error that nobody foresaw keeps its traceback."""
+    """Logs a failed attempt of a perdure activity in one line; an unexpected error keeps its traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -87,7 +87,7 @@ _workflow_tasks, _attempts = WorkflowTasks(), Attempts()
 
 
 def log_in_lines() -> None:
-    """From now on, this process logs what perdure has words for in a line."""
+    """Make this process log perdure's known errors in one line."""
     for name in WORKFLOW_LOGGERS:
         logging.getLogger(name).addFilter(_workflow_tasks)
     logging.getLogger(ACTIVITY_LOGGER).addFilter(_attempts)
@@ -98,7 +98,7 @@ _log = get_logger("perdure.worker")
 
 @asynccontextmanager
 async def log_while(worker: Worker) -> AsyncIterator[None]:
-    """For as long as the worker runs."""
+    """Log while the worker runs."""
     log_in_lines()
     _log.info("The worker on the task queue %r begins", worker.task_queue)
     draining = asyncio.create_task(_mention_draining(worker))
@@ -111,7 +111,7 @@ async def log_while(worker: Worker) -> AsyncIterator[None]:
 
 
 async def _mention_draining(worker: Worker) -> None:
-    # The SDK tells a worker's plugins only of its end; the event that begins it is private.
+    # The SDK informs plugins of a worker's end only; the event that begins it is private.
     shutdown: Any = getattr(worker, "_shutdown_event", None)
     if isinstance(shutdown, asyncio.Event):
         await shutdown.wait()

@@ -1,4 +1,4 @@
-"""Bounds what a worker keeps of runs in its cache, and tunes a process that only runs a worker."""
+"""Bounds the memory of a worker's cached runs, and tunes a process that only runs a worker."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from ..workflows.session.session import Session
 
 DEFAULT_WORKFLOW_BYTES = 128 * 1024 * 1024
 LOOK_SECONDS = 1.0
-"""The time between two looks at the cache."""
+"""Seconds between two looks at the cache."""
 
 IDLE_SECONDS = 2.0
-"""A run that has not changed for this long counts as waiting."""
+"""A run that has not changed for this many seconds counts as waiting."""
 
 MAX_ENDED = 10_000
-"""Ended runs to be told of, at most: a replayer never tells of any, because it has no event loop for that."""
+"""Maximum of ended runs not yet reported: a replayer never reports any, since it has no event loop for it."""
 
 
 @dataclass
 class _Seen:
-    """A run as it was when it was last seen to have changed."""
+    """A run's state at its last observed change."""
 
     bytes: int
     changed_at: float
 
 
 class WorkflowMemory(RunObserver[AgentRun | Session]):
-    """Evicts runs from a worker's cache while they take too much memory; those that have waited longest go first.
+    """Evicts runs from a worker's cache while they take too much memory; the longest waiting go first.
 
-    Temporal bounds the cache by the number of runs (`max_cached_workflows`), however large each one is. An evicted
-    run costs nothing until something happens to it; then its history is read and replayed. A run that is under way
-    is not evicted: it would be back at once. Sessions count as runs here.
+    Temporal bounds the cache by the number of runs (`max_cached_workflows`), whatever their size. An evicted run costs
+    nothing until its next event; then its history is read and replayed. An active run is not evicted: it would be back
+    at once. Sessions count as runs here.
     """
 
     observed = (AgentRun, Session)
 
     def __init__(self, max_bytes: int, on_end: Callable[[str, str], None]) -> None:
-        """`on_end` is called in the event loop, soon after a run has ended, with its workflow id and run id."""
+        """`on_end` is called on the event loop, soon after a run has ended, with its workflow id and run id."""
         self._max_bytes = max_bytes
         self._on_end = on_end
         self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_ENDED)
@@ -60,7 +60,7 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
 
     @property
     def bytes(self) -> int:
-        """About how much memory the held runs take."""
+        """Roughly the memory of the cached runs, in bytes."""
         return sum(self._sizes().values())
 
     def on_begin(self, run: AgentRun | Session, info: workflow.Info) -> None:
@@ -72,7 +72,7 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
 
     @asynccontextmanager
     async def watch_while(self, worker: Worker) -> AsyncIterator[None]:
-        """Look at the worker's cache every `LOOK_SECONDS`, for as long as the block runs."""
+        """Check the worker's cache every `LOOK_SECONDS` while the block runs."""
         task = asyncio.create_task(self._watch(worker))
         try:
             yield
@@ -94,7 +94,7 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
                 self.evictions += 1
 
     def _superfluous(self, now: float) -> list[str]:
-        """Ids of the runs to evict: those that have not changed for the longest time, until the rest fits."""
+        """Return the ids of runs to evict: the longest unchanged, until the rest fits."""
         sizes = self._sizes()
         self._note(sizes, now)
         excess = sum(sizes.values()) - self._max_bytes
@@ -107,20 +107,20 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
         return chosen
 
     def _note(self, sizes: dict[str, int], now: float) -> None:
-        """Remember which runs have changed since the last look; those that are no longer held are forgotten."""
+        """Remember which runs have changed since the last look; forget those no longer cached."""
         before, self._seen = self._seen, {}
         for run_id, size in sizes.items():
             same = before.get(run_id)
             self._seen[run_id] = same if same and same.bytes == size else _Seen(size, now)
 
     def _longest_idle(self, now: float) -> Iterable[str]:
-        """Yield the runs that wait, those that have waited longest first."""
+        """Return the waiting runs, the longest waiting first."""
         idle = [run_id for run_id, seen in self._seen.items() if now - seen.changed_at >= IDLE_SECONDS]
         return sorted(idle, key=lambda run_id: self._seen[run_id].changed_at)
 
     def _sizes(self) -> dict[str, int]:
-        """Return the size of each held run, by run id; runs that the worker no longer holds are dropped here."""
-        # Other threads, in which workflows are executed, add runs meanwhile: the copy is made in one step.
+        """Return the size of each cached run, by run id; drop runs that the worker no longer holds."""
+        # Workflow threads add runs meanwhile, so the copy is made in one step.
         held = {run_id: reference() for run_id, reference in list(self._held.items())}
         for run_id in [run_id for run_id, run in held.items() if run is None]:
             self._held.pop(run_id, None)
@@ -129,19 +129,19 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _LARGE_BYTES = 1024 * 1024
-"""Well above the 256 KB that asyncio allocates for each read from a socket, which would be mapped and unmapped."""
+"""Well above the 256 KB that asyncio allocates for each socket read, which would be mapped and unmapped."""
 _GARBAGE_THRESHOLDS = (10_000, 10, 10)
-"""Young objects are collected from this many on; Python's own threshold is 700."""
+"""Number of young objects that starts a collection; Python's own threshold is 700."""
 GARBAGE_SECONDS = 20.0
-"""Between two collections of all objects: a run that has ended is one large cycle, which would stay for long."""
+"""Seconds between two full collections: an ended run is one large cycle, which would otherwise stay long."""
 
 
 def tune_process() -> None:
-    """Make this process smaller and faster. To be called in its event loop, once its modules are imported.
+    """Make this process smaller and faster. Call it on the event loop, after all imports.
 
-    glibc's allocator keeps one arena and gives back what is freed at its end; other allocators stay as they are. The
-    garbage collector leaves the objects of now alone, collects young ones less often, and all of them every 20
-    seconds, which takes a tenth of a second in a busy worker. Raises RuntimeError outside of an event loop.
+    glibc's allocator keeps one arena and returns memory freed at its end; other allocators are unchanged. The garbage
+    collector ignores current objects, collects young ones less often, and all of them every 20 seconds, which takes a
+    tenth of a second in a busy worker. Raises RuntimeError outside of an event loop.
     """
     _keep_one_arena()
     gc.collect()

@@ -1,4 +1,4 @@
-"""What a worker measures of its runs, on the metrics of Temporal's own runtime: one endpoint has both."""
+"""A worker's metrics of its runs, on Temporal's own runtime: one endpoint has both."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .gauges import runs_counted
 
 
 def measure(client: Client, runs: RunCache, *, by_tenant: bool = False) -> list[Interceptor]:
-    """Return the interceptor that measures runs; none where there are no metrics."""
+    """Return the interceptor that measures runs; none without metrics."""
     meter = meter_of(client)
     if meter is None:
         return []
@@ -51,7 +51,7 @@ def measure(client: Client, runs: RunCache, *, by_tenant: bool = False) -> list[
 
 @asynccontextmanager
 async def queue_measured(worker: Worker) -> AsyncIterator[None]:
-    """While the block runs, what the server has for the worker's task queue is measured, where there are metrics."""
+    """Measure the server's state for the worker's task queue while the block runs, if there are metrics."""
     meter = meter_of(worker.client)
     if meter is None:
         yield
@@ -78,7 +78,7 @@ async def _show_breakers(meter: MetricMeter) -> None:
 
 
 def meter_of(client: Client) -> MetricMeter | None:
-    """Return where a worker with this client measures; None where there are no metrics."""
+    """Return the meter of a worker with this client; None without metrics."""
     meter = (client.service_client.config.runtime or Runtime.default()).metric_meter
     return None if meter is MetricMeter.noop else meter
 
@@ -94,13 +94,13 @@ TOOL_SECONDS = "gen_ai_execute_tool_duration_seconds"
 REFUSED = "perdure_refused_calls"
 GATEWAY_ANSWER_SECONDS = "perdure_gateway_answer_seconds"
 GATEWAY_LOOP_DELAY_SECONDS = "perdure_gateway_loop_delay_seconds"
-"""Of gateways, whose processes serve their metrics as workers do."""
+"""For gateways, whose processes serve metrics as workers do."""
 
 
 class Metrics(Interceptor):
-    """The interceptor of a worker whose runtime has metrics; others have none, and pay nothing.
+    """The interceptor of a worker whose runtime has metrics; others have none, and no overhead.
 
-    Names and labels are those of OpenTelemetry's GenAI conventions, as Prometheus writes them.
+    Names and labels are those of OpenTelemetry's GenAI conventions, in Prometheus's form.
     """
 
     def __init__(self, meter: MetricMeter, runs: RunCache, *, by_tenant: bool = False) -> None:
@@ -126,7 +126,7 @@ class Metrics(Interceptor):
         return _RunsByTenant if self._by_tenant else _MeasuredRuns
 
     async def model_called(self, input: Any, seconds: float, end: Any, first_words: float | None) -> None:
-        """Count an attempt of a model call: its time, and its tokens if there is a reply."""
+        """Record an attempt of a model call: its time, and its tokens if there is a reply."""
         fallback = input.fallback if isinstance(input, activities.ModelInput) else 0
         model = input.model if isinstance(input, activities.ModelInput) else None
         about = {**await self._model_labels(fallback, model), "gen_ai_operation_name": "chat"}
@@ -151,7 +151,7 @@ class Metrics(Interceptor):
             self._dollars.record(reply.cost_usd, about)
 
     def tool_called(self, name: str, seconds: float, end: Any) -> None:
-        """Count an attempt of a tool's execution."""
+        """Record an attempt of a tool's execution."""
         about = {**self._labels(self._runs.at_hand()), "gen_ai_tool_name": name}
         if _error_type(end) in activities.REFUSED:
             self._refused.add(1, {**about, "error_type": _error_type(end)})
@@ -159,13 +159,13 @@ class Metrics(Interceptor):
             self._tool.record(seconds, {**about, "error_type": _error_type(end)})
 
     def _labels(self, run: KnownRun | None) -> dict[str, str]:
-        """Return whose activity it is; which tenant's is not known to activities."""
+        """Return the activity's labels; activities do not know the tenant."""
         info = activity.info()
         agent = (run and run.recorded_agent.name) or ""
         return {"namespace": info.namespace, "task_queue": info.task_queue, "gen_ai_agent_name": agent}
 
     async def _model_labels(self, fallback: int, other: Model | None) -> dict[str, str]:
-        """Return which model the run has: it is at hand, for the call that has just ended needed it."""
+        """Return the labels of the run's model. The run is cached, since the call that has just ended needed it."""
         run = None
         model = None
         try:
@@ -173,10 +173,10 @@ class Metrics(Interceptor):
             model = run.recorded_agent.model and run.recorded_agent.models[fallback]
             model = model if fallback else other or model
         except Exception:
-            # Whatever keeps the run from being read has failed the call as well, which says so.
+            # An error that prevents reading the run has failed the call as well, and is reported there.
             pass
         provider = model.provider_key if model else ""
-        from ..trace.describe import PROVIDERS  # brings OpenTelemetry, which most workers go without
+        from ..trace.describe import PROVIDERS  # imports OpenTelemetry, which most workers do not need
 
         return {
             **self._labels(run),
@@ -241,7 +241,7 @@ class _MeasuredRuns(WorkflowInboundInterceptor):
         except ContinueAsNewError:
             raise
         except asyncio.CancelledError:
-            if run.has_ended:  # as opposed to: was evicted from the worker's cache
+            if run.has_ended:  # not: evicted from the worker's cache
                 _count(run, "cancelled")
             raise
         except FailureError as error:
@@ -271,7 +271,7 @@ def _count(run: AgentRun, outcome: str, error: FailureError | None = None) -> No
 
 
 def _cause(error: FailureError | None) -> str:
-    """Return what lies behind the error's kind: that of the model's error, or the option that is the limit."""
+    """Return the detail behind the error's kind: the kind of the model's error, or the exceeded option."""
     [failure] = getattr(error, "details", None) or [None]
     if not isinstance(failure, RunFailure):
         return ""
@@ -286,7 +286,7 @@ def _tool_name(activity_type: str, input: ExecuteActivityInput) -> str:
 
 
 def _error_type(end: Any) -> str:
-    """`error.type` of the conventions; "", which Prometheus takes for no label, where nothing went wrong."""
+    """Return `error.type` of the conventions; without an error "", which Prometheus treats as no label."""
     if isinstance(end, BaseException):
         from ..trace.describe import described_error
 
@@ -299,7 +299,7 @@ def _error_type(end: Any) -> str:
 _DOLLAR_BUCKETS = tuple(0.0001 * 4.0**power for power in range(10))
 """A hundredth of a cent to 26 dollars."""
 _CALL_BUCKETS = tuple(0.01 * 2.0**power for power in range(14))
-"""0.01 s to 81.92 s, as the GenAI conventions have them."""
+"""0.01 s to 81.92 s, as in the GenAI conventions."""
 _LONG_BUCKETS = tuple(float(60 * 4**power) for power in range(10))
 _RUN_BUCKETS = (1.0, 4.0, 16.0, *_LONG_BUCKETS)
 """A second to half a year: a run may wait for a person."""
@@ -316,16 +316,16 @@ HISTOGRAM_BUCKETS: dict[str, Sequence[float]] = {
     AGENT_SECONDS: _RUN_BUCKETS,
     WAIT_SECONDS: _RUN_BUCKETS,
 }
-"""For `PrometheusConfig.histogram_bucket_overrides` of a runtime of your own."""
+"""For `PrometheusConfig.histogram_bucket_overrides` of your own runtime."""
 
 
 def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConfig.default) -> Runtime:
-    """Temporal runtime that serves metrics at `http://ADDRESS/metrics`; connect the worker's client with it.
+    """Return a Temporal runtime that serves metrics at `http://ADDRESS/metrics`; connect the worker's client with it.
 
-    The address is `HOST:PORT`, where the host is an IP address or `localhost`. Durations are in seconds, and names end
-    as Prometheus has it (`_total`, `_seconds`); the label `service_name` is `OTEL_SERVICE_NAME`, or perdure.
-    `logging` is what the SDK itself logs. Raises `ConfigurationError` when nothing can be served there: each process
-    needs a port of its own.
+    The address is `HOST:PORT`, where the host is an IP address or `localhost`. Durations are in seconds, and names have
+    Prometheus's suffixes (`_total`, `_seconds`); the label `service_name` is `OTEL_SERVICE_NAME`, or perdure. `logging`
+    configures the SDK's own log. Raises `ConfigurationError` if the address can't be used: each process needs a port of
+    its own.
     """
     where = bind_address(address)
     config = PrometheusConfig(
@@ -340,7 +340,7 @@ def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConf
             telemetry=TelemetryConfig(
                 logging=logging,
                 metrics=config,
-                attach_service_name=False,  # that of the SDK, which names the SDK
+                attach_service_name=False,  # the SDK's label, which names the SDK
                 global_tags={"service_name": os.environ.get("OTEL_SERVICE_NAME") or "perdure"},
             )
         )
@@ -353,7 +353,7 @@ def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConf
 
 
 def bind_address(address: str, of: str = "metrics") -> str:
-    """Return the address with a host that is an IP address. Raises `ConfigurationError` for anything else."""
+    """Return the address with an IP address as its host. Raises `ConfigurationError` for anything else."""
     host, _, port = address.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host
     try:

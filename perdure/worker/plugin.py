@@ -63,18 +63,18 @@ if TYPE_CHECKING:
     from ..trace.live import LiveTracing
 
 SHARE = 0.95
-"""Of the rate, that permits are given out at: calls begin a little after their permits, now sooner and now later."""
+"""Share of the rate at which permits are given out: calls begin a little after their permits, at varying delays."""
 POLLS = 2
-"""At a time, on each rate queue: two give out some hundred permits a second."""
+"""Concurrent polls of each rate queue: two give out some hundred permits a second."""
 
 
 @asynccontextmanager
 async def giving_permits(worker: Worker, rates: Mapping[str, float]) -> AsyncIterator[None]:
-    """While the block runs, poll a rate queue for each rate; Temporal gives no more out than the rate allows.
+    """Poll a rate queue for each rate while the block runs; Temporal gives out no more permits than the rate allows.
 
-    All workers of a task queue share its rate queues. Each poll tells the server the rate: the last one told holds.
-    What the paced providers need is imported first. The first call imports it otherwise, which takes a second or two of
-    a busy machine, and all calls that have got a permit meanwhile are made at once after it.
+    All workers of a task queue share its rate queues. Each poll sends the rate to the server, which uses the latest
+    one. The modules of the paced providers are imported first. Otherwise the first call would import them, for a second
+    or two on a busy machine, and all calls with a permit by then would follow at once.
     """
     if paced := {name.partition("/")[0] for name in rates}:
         await asyncio.to_thread(import_providers, sorted(paced))
@@ -96,7 +96,7 @@ def _giver(worker: Worker, task_queue: str, rate: float) -> Worker:
 
 @asynccontextmanager
 async def polling_tool_queues(worker: Worker, toolbox: ToolBox, activities: ToolActivities) -> AsyncIterator[None]:
-    """While the block runs, poll the queue of each tool that has `max_parallel`, for so many calls at a time."""
+    """Poll the queue of each tool with `max_parallel` while the block runs, for that many concurrent calls."""
     config = worker.config()
     shared = ("interceptors", "graceful_shutdown_timeout", "max_heartbeat_throttle_interval", "deployment_config")
     options: dict[str, Any] = {name: config[name] for name in shared if name in config}  # type: ignore[literal-required]
@@ -115,16 +115,16 @@ async def polling_tool_queues(worker: Worker, toolbox: ToolBox, activities: Tool
 
 
 def _without_plugins(client: Client) -> Client:
-    """Return the same connection: what plugins add to workers is not for one that gives permits."""
+    """Return the same connection without plugins, which a worker that only gives permits does not need."""
     config = client.config()
     config["plugins"] = []
     return Client(**config)
 
 
 WORKER_DEFAULTS: dict[str, Any] = {
-    # A run whose worker was lost goes on elsewhere this soon (10 s by default).
+    # Another worker continues a lost worker's run after this time (10 s by default).
     "sticky_queue_schedule_to_start_timeout": timedelta(seconds=2),
-    # Also how soon a watcher sees streamed text, and an activity its cancellation (60 s by default).
+    # Also the delay of streamed text for readers, and of a cancellation for an activity (60 s by default).
     "max_heartbeat_throttle_interval": timedelta(seconds=OWN_CADENCE.stream_seconds),
     "graceful_shutdown_timeout": timedelta(seconds=30),
     "max_cached_workflows": 500,
@@ -133,47 +133,46 @@ WORKER_DEFAULTS: dict[str, Any] = {
 
 
 class PerdurePlugin(SimplePlugin):
-    """Gives a client perdure's data converter, a replayer its workflows, and a worker all that it needs to run agents.
+    """Gives a client perdure's data converter, a replayer its workflows, and a worker everything to run agents.
 
-    That is the workflows, the activities, and `WORKER_DEFAULTS` for the options that the worker was not given.
-    Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices that are none, for a
-    rate that can't be, and for a `tracer_provider` that is not of OpenTelemetry's SDK; TypeError for an argument of
-    another type.
+    For a worker, these are the workflows, the activities, and `WORKER_DEFAULTS` for the options it does not set. Raises
+    `ConfigurationError` for two tools with one name, for a tool without a name, for invalid prices or rates, and for a
+    `tracer_provider` that is not OpenTelemetry's SDK's; TypeError for an argument of another type.
 
     Args:
-        tools: Functions by tool name, or functions made with `@tool`, and toolsets: of these, the functions.
-        guardrails: Guardrails by the name that `RunOptions.guardrails` has.
-        instructions: Functions that give instructions, by the name that `RunOptions.instructions_by` has; those of the
-            agents among the `tools` are there by themselves.
-        compactors: Compactors by the name that `RunOptions.compactor` has.
-        prepare_tools: Functions that decide which tools are offered, by the name that `RunOptions.prepare_tools` has.
-        tool_kinds: Kinds of tools by the `kind` that a file declares, in place of perdure's own of that name.
-        resources: What tools share, such as `{Database: connect}`, by the type that a parameter is annotated with; the
-            function returns the object, or yields it and then closes it. Opened when a tool needs it for the first
-            time, on the event loop of async tools, and closed with the worker. A function with a parameter is given the
-            run's deps: what it makes is for runs with equal deps alone, and is closed a minute after its last use.
-        registered_tools: Whether the functions that `@tool` has registered in this process are its tools, too.
-        prompt_root: The folder where relative paths of sub-agents start.
-        prices: What models cost, as a table or a function; see `perdure.providers.prices.Prices`. None uses the table
-            that `PERDURE_PRICES` names, if any.
-        conversation_cache_bytes: How much memory the activities may keep conversations in; 0 keeps none.
-        workflow_cache_bytes: How much memory runs that wait may take, in addition to the limit of
-            `max_cached_workflows`.
-        tool_loop: The event loop on which async tools, guardrails and compactors run, where the clients that they
-            share with other code live. It has to be running all the time. None gives them a loop in a thread of its
-            own, so that code that blocks it does no harm to other runs.
-        tracer_provider: OpenTelemetry's provider to which the spans of runs are exported while they run; None for none.
-        model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), which all workers of the
-            task queue share; of both, that of the model holds. Temporal keeps the rate: `perdure docs pacing`.
-        mock: Whether the answers in `DEBUG_MOCK_RESPONSES` stand for those of models: `perdure docs kaos`.
-        credentials: The secrets that agents name by `${credential:ID}`: a mapping from ids to secrets, or a function,
-            plain or async, from an id to its secret, asked when a call needs it; None, or LookupError, for one that
-            this worker does not have.
-        limits: What agents may use of this worker, whoever has written them; None is what `PERDURE_ALLOW_COMMANDS` and
-            the like allow, which is little by default: `perdure docs worker-limits`.
-        metrics_by_tenant: Whether metrics have the tenants of runs as a label, which makes them as many as the tenants.
-        on_failure: What becomes of runs that can't go on, where neither who starts them nor their files say it: None
-            and "fail" let them fail, "hold" holds them (`perdure docs holding`).
+        tools: Functions by tool name, or functions made with `@tool`, and toolsets, for their functions.
+        guardrails: Guardrails by the name in `RunOptions.guardrails`.
+        instructions: Functions that return instructions, by the name in `RunOptions.instructions_by`. The functions of
+            agents among the `tools` are added automatically.
+        compactors: Compactors by the name in `RunOptions.compactor`.
+        prepare_tools: Functions that choose the offered tools, by the name in `RunOptions.prepare_tools`.
+        tool_kinds: Kinds of tools by the `kind` in a file; they replace perdure's own of that name.
+        resources: Objects shared by tools, such as `{Database: connect}`, by the type in a parameter's annotation. The
+            function returns the object, or yields it and then closes it. The worker opens a resource at a tool's first
+            use, on the event loop of async tools, and closes it at its own end. A function with a parameter gets the
+            run's deps: its object serves only runs with equal deps, and is closed a minute after its last use.
+        registered_tools: Whether functions registered by `@tool` in this process are also tools of the worker.
+        prompt_root: The base folder for relative paths of sub-agents.
+        prices: Model prices, as a table or a function; see `perdure.providers.prices.Prices`. None uses the table named
+            by `PERDURE_PRICES`, if any.
+        conversation_cache_bytes: Memory in which the activities may cache conversations; 0 caches none.
+        workflow_cache_bytes: Memory that waiting runs may take, in addition to the limit of `max_cached_workflows`.
+        tool_loop: The event loop for async tools, guardrails and compactors, for clients that they share with other
+            code. It must run all the time. None creates a loop in a thread, where blocking code does not harm other
+            runs.
+        tracer_provider: OpenTelemetry's provider to which the spans of runs are exported live; None exports none.
+        model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), shared by all workers of
+            the task queue; a model's rate overrides its provider's. Temporal keeps the rate: `perdure docs pacing`.
+        mock: Whether the answers in `DEBUG_MOCK_RESPONSES` replace those of models: `perdure docs kaos`.
+        credentials: The secrets for `${credential:ID}` in agents: a mapping from ids to secrets, or a function, plain
+        or
+            async, from an id to its secret, called when a call needs it; None, or LookupError, for an id that this
+            worker does not have.
+        limits: Limits for agents on this worker, whoever wrote them; None uses `PERDURE_ALLOW_COMMANDS` and the like,
+            which allow little by default: `perdure docs worker-limits`.
+        metrics_by_tenant: Whether metrics have the runs' tenants as a label, which multiplies their number.
+        on_failure: Default for runs that can't continue, if neither their starter nor their file sets it: None and
+            "fail" let them fail, "hold" holds them (`perdure docs holding`).
     """
 
     def __init__(
@@ -259,11 +258,13 @@ class PerdurePlugin(SimplePlugin):
         )
 
     async def _in_user_code(self, function: Callable[[], Any]) -> Any:
-        """Call the owner's function of prices where tools run. Raises what it raises."""
+        """Call the owner's price function where tools run. Raises its errors."""
         return (await self.user_loop.end_of(function, "prices", is_async=is_async(function))).result()
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
-        """Add perdure's parts and defaults; called by `Worker`. Raises `ConfigurationError` where they are there."""
+        """Add perdure's parts and defaults; called by `Worker`. Raises `ConfigurationError` if they are already
+        present.
+        """
         if AgentRun in config.get("workflows", ()):
             raise ConfigurationError(
                 "The worker has two PerdurePlugins, its client's and its own: leave one out, or let "
@@ -281,7 +282,7 @@ class PerdurePlugin(SimplePlugin):
         return cast(WorkerConfig, {**config, **ours})
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
-        """Replay as a worker runs: what has come together is done in the same order."""
+        """Replay in a worker's order of simultaneous events."""
         config = super().configure_replayer(config)
         if type(config.get("unsandboxed_workflow_runner")) is UnsandboxedWorkflowRunner:
             config["unsandboxed_workflow_runner"] = OwnWorkflowRunner()
@@ -310,7 +311,7 @@ class PerdurePlugin(SimplePlugin):
             await asyncio.to_thread(self.tracing.spans.close)
 
     def _with_activities(self, given: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
-        """The owner's activities and those of runs, with a dynamic one unless the owner has one."""
+        """Return the owner's activities and those of runs, with a dynamic one unless the owner has one."""
         own, runs = list(given or ()), self.activities_of_runs
         runs.stock.takes_any_tool = not _has_dynamic(own)
         return [
@@ -330,7 +331,7 @@ def _live_tracing(provider: TracerProvider | None, runs: RunCache) -> LiveTracin
 
 
 def _defaults_for(config: WorkerConfig) -> dict[str, Any]:
-    """Defaults of the options that `Worker` was not given: their values are the very objects of its signature."""
+    """Return defaults for options at their default in `Worker`: their values are the very objects of its signature."""
     options = inspect.signature(Worker.__init__).parameters
     defaults = dict(WORKER_DEFAULTS)
     if is_cloud(config["client"].service_client.config.target_host):

@@ -1,4 +1,4 @@
-"""Slots of model calls and tools: a worker takes no more of them from the server than it can soon begin."""
+"""Slots for model calls and tools: a worker takes no more of them from the server than it can soon begin."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from temporalio.worker import (
 from ..json_types import JsonObject
 
 SLOTS = 100
-"""Of each sort, where the worker is not told how many: Temporal's own default."""
+"""Default number for each kind: Temporal's own default."""
 AHEAD = 3
-"""So many activities may always be here that have not begun, beside those that open polls may still bring."""
+"""Number of activities that may always be here without having begun, in addition to those of open polls."""
 BEGIN_SECONDS = 1.0
-"""Where the event loop is quick, as many as begin within this: far less than the time after which one is lost."""
+"""On a quick event loop, as many as begin within this time: far less than a heartbeat time-out."""
 ROUNDS = 5
-"""Of the event loop, which it takes to begin an activity; measured."""
+"""Rounds of the event loop until an activity begins; measured."""
 DECAY = 0.8
-"""Of the longest round that was seen, at each poll."""
+"""Factor, at each poll, for the longest observed round."""
 AVAILABLE = "temporal_worker_task_slots_available"
-"""Temporal's own gauge, which it leaves to suppliers that are not its own."""
+"""Temporal's own gauge, which only its own slot suppliers set."""
 _SIZES = ("workflow_tasks", "activities", "local_activities", "nexus_tasks")
 
 
 class ActivitySlots(CustomSlotSupplier):
-    """At most so many slots; and a poll waits while too many activities are here that have not begun.
+    """Limits the slots; a poll waits while too many activities here have not begun.
 
     Temporal's SDK takes activities from the server until all slots are full, and hands them to Python one by one, which
-    takes a busy process some 100 ms each. The server counts from when it gave an activity away, and the activity beats
-    from when it begins: the last of a hundred would be taken for lost, and repeated, by which the process is busier
-    still. So they wait on the server, where another worker may take them, too. Measured, of 200 runs begun at once: up
-    to 165 model calls repeated without this, none with it; a bound of 8 for quick event loops, too, takes a sixth of
-    the throughput of calls that take no time, this one a twentieth.
+    takes a busy process some 100 ms each. The server counts the heartbeat time-out from the handover, but heartbeats
+    begin with the activity: the last of a hundred would time out and be repeated, which makes the process busier still.
+    So activities wait on the server, where another worker may take them. Measured, of 200 runs begun at once: up to 165
+    model calls repeated without this, none with it. A bound of 8 for quick event loops, too, costs a sixth of the
+    throughput of calls that take no time; this one costs a twentieth.
     """
 
     def __init__(self, most: int, polls: int, meter: MetricMeter) -> None:
-        """`polls` are the open requests for activities, at most; the meter has the attributes of the worker."""
+        """`polls` is the maximum of open activity polls; the meter has the attributes of the worker."""
         self._most, self._always = most, polls + AHEAD
         self._reserved = self._begun = 0
         self._round_seconds = 0.0
@@ -61,7 +61,7 @@ class ActivitySlots(CustomSlotSupplier):
         self._available.set(most)
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
-        """Return a permit for a poll as soon as there is one."""
+        """Wait for a permit for a poll, and return it."""
         loop = asyncio.get_running_loop()
         loop.call_soon(self._note_round, time.monotonic())
         while True:
@@ -73,20 +73,20 @@ class ActivitySlots(CustomSlotSupplier):
             await change
 
     def _note_round(self, begun: float) -> None:
-        """Take note of how long the event loop takes for a round; a single quick one says little."""
+        """Record the duration of a round of the event loop; a single quick one is not significant."""
         self._round_seconds = max(time.monotonic() - begun, DECAY * self._round_seconds)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        """Return a permit, also for an activity that comes without a poll; None while there is none."""
+        """Return a permit, also for an activity without a poll; None if there is none now."""
         with self._counting:
             return self._permit()
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
-        """Take note that an activity begins; from any thread."""
+        """Record that an activity begins. Callable from any thread."""
         self._count(reserved=0, begun=1)
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
-        """Take note that an activity has ended, or that a poll has brought none; from any thread."""
+        """Record that an activity has ended, or that a poll brought none. Callable from any thread."""
         self._count(reserved=-1, begun=-1 if ctx.slot_info else 0)
 
     def _permit(self) -> SlotPermit | None:
@@ -114,7 +114,7 @@ def _wake(waiting: asyncio.Future[None]) -> None:
 
 
 def with_slots(config: WorkerConfig, meter: MetricMeter | None) -> JsonObject:
-    """Return the options that give a worker such slots; none for one whose owner has a tuner."""
+    """Return the options that give a worker such slots; none if its owner has set a tuner."""
     if config.get("tuner") is not None:
         return {}
     given: JsonObject = {name: config.get(f"max_concurrent_{name}") for name in _SIZES}
