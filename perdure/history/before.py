@@ -1,4 +1,4 @@
-"""The conversation of a run as it stood before one of its iterations."""
+"""A run's conversation before one of its iterations."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from .link import CONVERSATION_ACTIVITIES, RecordedLink
 
 @dataclass
 class ConversationBefore:
-    """Conversation before an iteration, as far as one link has it."""
+    """The conversation before an iteration, from one link's history."""
 
     messages: list[Message] | None
-    """The conversation; None when the link has no model call of that iteration."""
+    """The conversation; None if the link has no model call of that iteration."""
     first: int
     """The first iteration of the link."""
     last: int
-    """The last one before `at` whose model call the link has; `first - 1` when it has none."""
+    """The last iteration before `at` with a model call in the link; `first - 1` without one."""
     recorded: ConversationRef | None = None
-    """The last version before the iteration that the histories up to this link's hold as a whole; None for none."""
+    """The last version before the iteration that the histories up to this link's record completely; None without
+    one.
+    """
     count: int = 0
-    """How many messages that version has."""
+    """Number of messages in that version."""
 
 
 async def conversation_before(client: Client, link: RecordedLink, at: int) -> ConversationBefore:
-    """Return the conversation as it stood when iteration `at` began: after the tool results of the one before it.
+    """Return the conversation at the beginning of iteration `at`, after the tool results of the one before it.
 
-    It has what earlier iterations have trimmed or rewritten in the form that their model calls were sent, and nothing
-    that iteration `at` has read itself. Raises like `decode`.
+    Messages trimmed or rewritten by earlier iterations have the form of their model calls; messages read by iteration
+    `at` itself are left out. Raises like `decode`.
     """
     carried = link.input.carried
     first = carried.loop.iteration + 1 if carried else 1
@@ -68,5 +70,5 @@ def _start(link: RecordedLink, begun: Conversation) -> ConversationRef | None:
 
 
 def _reference(known: ConversationRef | None) -> ConversationRef | None:
-    """Without its operations, which the history has."""
+    """Return it without operations, which the history has."""
     return known and ConversationRef(base=known.version, version=known.version, digest=known.digest)

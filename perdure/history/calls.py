@@ -1,4 +1,4 @@
-"""Model calls and tool calls of a run, one after the other, with their executions and their messages."""
+"""Model calls and tool calls of a run, in order, with their executions and their messages."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from .events import (
 from .link import CONVERSATION_ACTIVITIES, RecordedLink
 
 ToResult = Callable[[Any], ToolResult]
-"""Makes a result of what others' activities and workflows, and other agents, have answered."""
+"""Makes a tool result of the answers of foreign activities and workflows, and of other agents."""
 
 ExecutedBy = Literal["tool", "local", "agent", "other"]
-"""A tool of perdure's worker, as an activity or as a local one; another agent's run; what others have on Temporal."""
+"""A tool of perdure's worker, as an activity or a local activity; another agent's run; foreign code on Temporal."""
 
 
 @dataclass
 class ModelCall:
-    """One try of the model call of an iteration."""
+    """One attempt of an iteration's model call."""
 
     iteration: int
     number: int
-    """From 1; the loop tries again after some failures."""
+    """From 1; the loop retries after some failures."""
     with_tools: bool
     operations: list[Operation]
-    """How the conversation has changed since the try before it."""
+    """Changes of the conversation since the attempt before it."""
     messages: int
-    """How many the conversation had."""
+    """Number of messages in the conversation."""
     times: Times
     reply: ModelReply | None = None
     fallback: int = 0
-    """Which model of the agent's `fallback` was called, from 1; 0 for its own."""
+    """Position of the called model in the agent's `fallback`, from 1; 0 for the agent's own model."""
     failure: JsonObject | None = None
-    """Why there is no reply; None, too, while the call is under way."""
+    """The reason for the missing reply; also None while the call is open."""
     model: Model | None = None
-    """What was called in the place of all these, since the run has gone on with it."""
+    """The model that the run has switched to, called instead of all these."""
 
 
 @dataclass
@@ -68,22 +68,22 @@ class Execution:
     by: ExecutedBy
     times: Times
     arguments: JsonObject | None = None
-    """With which it was, after guardrails and persons; None where the history does not say."""
+    """The arguments, after guardrails and people; None if the history does not have them."""
     payloads: Sequence[Payload] | None = None
-    """The result; None as long as there is none, or after a failure."""
+    """The result; None before it, and after a failure."""
     refused: bool = False
-    """Whether it has ended because no worker had it, or what it needs, and none had begun with it before."""
+    """Whether it ended because all workers lacked it or its requirements, and none had begun it."""
     outcome_unknown: bool = False
-    """Whether it has ended without a result although a worker may have begun with it."""
+    """Whether it ended without a result although a worker may have begun it."""
     count: int = 1
-    """How often it was executed because it had failed."""
+    """Number of executions, repeated after failures."""
     run: tuple[str, str] | None = None
     """The child workflow: its id, and the run id of its first link."""
 
 
 @dataclass
 class CallOutcome:
-    """One tool call of the model, and what became of it."""
+    """One tool call of the model, and its outcome."""
 
     iteration: int
     index: int
@@ -91,17 +91,17 @@ class CallOutcome:
     execution: Execution | None = None
     """None for a call that was not executed: refused, denied, answered by a person, cancelled."""
     result: ToolResult | None = None
-    """Whole; None as long as there is none."""
+    """The whole result; None before it."""
     shown_to_model: ToolResult | None = None
-    """What the model was shown; None as long as it was not."""
+    """The result as the model saw it; None before that."""
 
 
 _CALL = re.compile(r"(?:.*/)?(\d+)[.-](\d+)(?:\..*)?", re.DOTALL)
-"""The ids of others' activities, and of children: iteration and index."""
+"""The ids of foreign activities and of children: iteration and index."""
 
 
 def call_key(step: RecordedActivity | RecordedChild, workflow_id: str) -> tuple[int, int] | None:
-    """Return iteration and index of the call that others execute for this run; None where the id names none."""
+    """Return iteration and index of a call that foreign code executes for this run; None for any other id."""
     id = step.id
     if isinstance(step, RecordedChild):
         if not id.startswith(f"{workflow_id}/"):
@@ -112,12 +112,12 @@ def call_key(step: RecordedActivity | RecordedChild, workflow_id: str) -> tuple[
 
 
 def answers_call(activity: RecordedActivity) -> bool:
-    """Return whether the activity's result may be that of a tool call."""
+    """Return whether the activity's result may be a tool call's."""
     return activity.is_tool or activity.type == activities.FINISH_CALL
 
 
 def executed_by(step: RecordedActivity | RecordedChild) -> ExecutedBy:
-    """Return who executes a tool call that is recorded so."""
+    """Return the executor of a tool call, by its record."""
     if isinstance(step, RecordedChild):
         return "agent" if step.type == names.WORKFLOW else "other"
     return "local" if step.is_local else "tool" if answers_call(step) else "other"
@@ -126,8 +126,9 @@ def executed_by(step: RecordedActivity | RecordedChild) -> ExecutedBy:
 async def decoded_result(
     client: Client, by: ExecutedBy, payloads: Sequence[Payload], to_result: ToResult
 ) -> ToolResult | None:
-    """Return the result of a call; None for an activity that has prepared a run only, or whose call another system
-    or a person's answer finishes. Raises like `decode`."""
+    """Return the result of a call. None for an activity that only prepared a run, or whose call another system or a
+    person's answer finishes. Raises like `decode`.
+    """
     match by:
         case "agent":
             return to_result((await decode(client, payloads, RunOutput)).output)
@@ -141,7 +142,7 @@ async def decoded_result(
 
 
 class _Round:
-    """Tool calls of one reply, with what is known of each."""
+    """Tool calls of one reply, with the known facts of each."""
 
     def __init__(self, iteration: int = 0, calls: Sequence[ToolCall] = ()) -> None:
         self.iteration = iteration
@@ -150,12 +151,12 @@ class _Round:
         """The executions of each call, by its index in the reply."""
         self._arguments: dict[int, JsonObject] = {}
         self._local: list[RecordedActivity] = []
-        """Of these, the history says the tool's name only."""
+        """The history has only the tool's name of these."""
         self._shown: list[ToolResult] = []
         """In the order of the calls."""
 
     def take_results(self, messages: Sequence[Message]) -> None:
-        """Take the results among messages that were added to the conversation."""
+        """Take the results from messages added to the conversation."""
         for message in messages:
             if message.role == "tool" and len(self._shown) < len(self._calls):
                 status = message.metadata.get("status", "success")
@@ -165,7 +166,7 @@ class _Round:
                 self._shown.append(result)
 
     async def add(self, client: Client, workflow_id: str, step: RecordedActivity | RecordedChild) -> None:
-        """Take an activity or a child, if it executes a call of this round. Raises like `decode`."""
+        """Take an activity or a child that executes a call of this round. Raises like `decode`."""
         if isinstance(step, RecordedActivity) and answers_call(step):
             if step.is_local:
                 self._local += [step] if step.result is not None else []
@@ -173,7 +174,7 @@ class _Round:
                 self._arguments[request.index] = request.arguments
                 self._steps.setdefault(request.index, []).append(step)
         elif (key := call_key(step, workflow_id)) and key[0] == self.iteration:
-            # What came before has prepared it.
+            # Earlier steps only prepared it.
             self._steps[key[1]] = [step]
             if isinstance(step, RecordedActivity):
                 self._arguments.pop(key[1], None)
@@ -222,7 +223,7 @@ async def _execution(
 
 
 async def _is_refusal(client: Client, failure: Failure | None) -> bool:
-    """Return whether the failure says that no worker had the activity, and that none had begun with it."""
+    """Return whether all workers lacked the activity and none had begun it, by the failure."""
     if failure is None or failure.application_failure_info.type != activities.NOT_HERE:
         return False
     error = await error_of(client, failure)
@@ -239,7 +240,7 @@ def _may_have_begun(activity: RecordedActivity, failure: Failure) -> bool:
 async def _result(
     client: Client, execution: Execution | None, shown: ToolResult | None, to_result: ToResult
 ) -> ToolResult | None:
-    """Return the whole result, where the history has it; else what the model was shown."""
+    """Return the whole result if the history has it; otherwise the result as the model saw it."""
     if execution is None or execution.payloads is None:
         return shown
     try:
@@ -247,12 +248,12 @@ async def _result(
     except Exception:
         if execution.by != "other":
             raise
-        # What others answer need not be readable here, by whatever converter: the model was shown what that led to.
+        # Foreign answers may be unreadable here, by any converter; the model saw the result made from them.
         return shown
 
 
 async def failure_data(client: Client, failure: Failure) -> JsonObject:
-    """Return the kind and the text of a recorded failure, and what a provider said with it."""
+    """Return the kind and the text of a recorded failure, with the provider's details."""
     error = await error_of(client, failure)
     if not isinstance(error, ApplicationError):
         kind = type(error).__name__.removesuffix("Error").lower()
@@ -264,7 +265,7 @@ async def failure_data(client: Client, failure: Failure) -> JsonObject:
 
 
 class CallReader:
-    """Reads a run link by link; keeps the conversation, and of the calls only those that have not ended."""
+    """Reads a run link by link; keeps the conversation and the unfinished calls."""
 
     def __init__(self, client: Client, workflow_id: str, to_result: ToResult) -> None:
         self._client = client
@@ -274,18 +275,18 @@ class CallReader:
         self._news: list[Operation] = []
         self._round = _Round()
         self._last = (0, 0)
-        """Iteration and number of the last try of a model call."""
+        """Iteration and number of the last model attempt."""
         self._under_way: list[ModelCall] = []
 
     @property
     def version(self) -> int:
-        """Of the conversation, as far as it was read."""
+        """Version of the conversation read so far."""
         return self._conversation.version if self._conversation else 0
 
     async def read(self, link: RecordedLink) -> AsyncIterator[ModelCall | CallOutcome]:
-        """Yield the calls that this link records; links must come in order. Raises like `decode`.
+        """Yield the calls of this link; links must come in order. Raises like `decode`.
 
-        A tool call comes once the history shows what followed it.
+        A tool call comes once the history has its consequences.
         """
         self._begin(link)
         for step in link.work.executions:
@@ -296,7 +297,7 @@ class CallReader:
                 await self._round.add(self._client, self._id, step)
 
     async def end(self, operations: Sequence[Operation]) -> list[ModelCall | CallOutcome]:
-        """Return what is left after the last link; `operations` are the changes that no call has shown."""
+        """Return the remaining calls after the last link; `operations` are the changes not shown by any call."""
         self._apply(operations)
         return [*self._under_way, *await self._round.outcomes(self._client, self._to_result)]
 
@@ -308,7 +309,7 @@ class CallReader:
     def _begin(self, link: RecordedLink) -> None:
         known = self._conversation.messages if self._conversation else None
         if known is not None:
-            # After its last call, the link before may have added what only this link's beginning shows.
+            # After its last call, the previous link may have added messages that only this link's beginning has.
             if link.seed[: len(known)] != known:
                 self._apply([Rewrite(messages=list(link.seed))])
             elif rest := link.seed[len(known) :]:
@@ -332,7 +333,9 @@ class CallReader:
             self._apply(reference.operations[known:])
 
     async def _take(self, activity: RecordedActivity) -> list[ModelCall | CallOutcome]:
-        """Return what this activity completes: for a model call, the tool calls before it, and the call itself."""
+        """Return the calls completed by this activity: for a model call, the tool calls before it, and the call
+        itself.
+        """
         if activity.is_local:
             return []
         asked = await activity.input_fields(self._client)
@@ -348,7 +351,7 @@ class CallReader:
         return [*called]
 
     async def _model_call(self, activity: RecordedActivity, asked: InputFields) -> ModelCall:
-        """Read one try of a model call; its reply begins the next round."""
+        """Read one attempt of a model call; its reply begins the next round."""
         iteration, number = self._last
         self._last = (asked.iteration, number + 1 if asked.iteration == iteration else 1)
         messages = len(self._conversation.messages) if self._conversation else 0
@@ -367,10 +370,10 @@ class CallReader:
 
 
 def end_of_round(operations: Sequence[Operation]) -> int:
-    """Return how many of the operations between two model calls belong to the first one's iteration.
+    """Return the number of operations between two model calls that belong to the first one's iteration.
 
-    These add what the model has said, the results of its tools, and a correction of its answer. What follows belongs
-    to the next iteration: steering messages, a trim, an input guardrail's rewrite.
+    These add the model's message, the results of its tools, and a correction of its answer. The following operations
+    belong to the next iteration: steering messages, a trim, an input guardrail's rewrite.
     """
     for number, operation in enumerate(operations):
         if not (isinstance(operation, Append) and all(map(_ends_round, operation.messages))):
@@ -379,7 +382,7 @@ def end_of_round(operations: Sequence[Operation]) -> int:
 
 
 def steering_in(operations: Sequence[Operation]) -> list[str]:
-    """Return the steering messages that were read between two model calls, which these operations lie between."""
+    """Return the steering messages read between two model calls; `operations` are those between the calls."""
     later = operations[end_of_round(operations) :]
     added = [message for operation in later if isinstance(operation, Append) for message in operation.messages]
     return [message.text for message in added if message.role == "user"]

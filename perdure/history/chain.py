@@ -1,4 +1,4 @@
-"""The chain of links that a run is made of: their order, and how each one ended."""
+"""The chain of a run's links: their order, and the end of each."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Done = TypeVar("Done")
 
 
 class Chain:
-    """Links of one run: the same ones also when a later run has taken its id.
+    """Links of one run, unaffected by a later run with the same id.
 
-    `origin` is the run id of the first link; without it, the chain is that of the latest run at the first question.
-    Every method raises `RPCError` when the namespace does not keep the run and, with `is_of_run`, `RunNotFound` when it
-    looks for the first time and the id is that of something else, such as a session.
+    `origin` is the run id of the first link; without it, the chain is that of the latest run at the first request.
+    Every method raises `RPCError` if the namespace does not keep the run. With `is_of_run`, the first request raises
+    `RunNotFound` if the id is that of something else, such as a session.
     """
 
     def __init__(self, client: Client, workflow_id: str, origin: str | None = None, *, is_of_run: bool = False) -> None:
@@ -45,16 +45,16 @@ class Chain:
         self._origin = origin
         self._is_of_run = is_of_run
         self._known = origin
-        """The latest link that was seen."""
+        """The latest link seen."""
 
     def handle(self, run_id: str) -> WorkflowHandle[Any, Any]:
-        """Temporal's handle on one link."""
+        """Temporal's handle for one link."""
         return self.client.get_workflow_handle(self.workflow_id, run_id=run_id)
 
     async def pending_activities(self, run_id: str) -> Sequence[PendingActivityInfo]:
-        """Return the activities of one link that have not ended.
+        """Return the open activities of one link.
 
-        Readers ask ten times a second: the SDK's own description costs them three times what the server's answer does.
+        Readers ask ten times a second: the SDK's own description costs three times as much as the server's answer.
         """
         link = WorkflowExecution(workflow_id=self.workflow_id, run_id=run_id)
         asked = DescribeWorkflowExecutionRequest(namespace=self.client.namespace, execution=link)
@@ -62,7 +62,7 @@ class Chain:
         return answer.pending_activities
 
     async def describe(self) -> WorkflowExecutionDescription:
-        """Return the link that the run is at, or ended with. Raises `RunNotFound` as the class says."""
+        """Return the run's current or last link. Raises `RunNotFound` as described for the class."""
         latest = await self.client.get_workflow_handle(self.workflow_id).describe()
         if self._is_of_run and latest.workflow_type != WORKFLOW:
             raise RunNotFound(not_a_run(self.workflow_id, latest.workflow_type))
@@ -73,11 +73,11 @@ class Chain:
         return latest
 
     async def known_run_id(self) -> str:
-        """Return the run id of a link from which a reader may follow the run to its end."""
+        """Return the run id of a link from which a reader can follow the run to its end."""
         return self._known or (await self.describe()).run_id
 
     async def at_current(self, do: Callable[[WorkflowHandle[Any, Any]], Awaitable[Done]]) -> Done:
-        """Do it with the link that the run is at, which may change meanwhile. Raises what `do` raises."""
+        """Call `do` with the run's current link, which may change meanwhile. Raises the errors of `do`."""
 
         async def current() -> str:
             return (await self.describe()).run_id
@@ -85,14 +85,14 @@ class Chain:
         return await _with_link(await self.known_run_id(), current, lambda run_id: do(self.handle(run_id)))
 
     async def origin(self) -> str:
-        """Return the run id of the first link, which the namespace may not keep any more."""
+        """Return the run id of the first link, which the namespace may have removed."""
         if self._origin is None:
             await self.describe()
         assert self._origin is not None
         return self._origin
 
     async def last(self) -> RecordedLink:
-        """Return the link that the run is at, or ended with. Raises like `read_link`."""
+        """Return the run's current or last link. Raises like `read_link`."""
         return await read_link(self.client, self.workflow_id, (await self.describe()).run_id)
 
     async def links(self) -> AsyncIterator[RecordedLink]:
@@ -105,9 +105,9 @@ class Chain:
             yield link
 
     async def at_first_kept(self, read: Callable[[str], Awaitable[Done]]) -> Done:
-        """Read the first link that the namespace keeps, by its run id: the next one, where it is removed meanwhile.
+        """Call `read` with the run id of the first link that the namespace keeps; with the next one if that is removed.
 
-        Raises what `read` raises.
+        Raises the errors of `read`.
         """
         return await _with_link(await self._first_kept(), self._first_kept, read)
 
@@ -134,11 +134,11 @@ class Chain:
     async def _origin_of(self, link: WorkflowExecutionDescription) -> str:
         if first := link.raw_description.workflow_execution_info.first_run_id:
             return first
-        # An older server does not say.
+        # An older server does not send it.
         return (await read_start(self.client, self.workflow_id, link.run_id)).first_execution_run_id
 
     async def _describe_superseded(self) -> WorkflowExecutionDescription:
-        """Follow the links from the latest one that was seen: the id leads to another run by now."""
+        """Follow the links from the latest one seen: the id now belongs to another run."""
         assert self._known is not None
         while True:
             link = await self.handle(self._known).describe()
@@ -148,9 +148,9 @@ class Chain:
             self._known = closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
 
     async def oldest_before(self, run_id: str) -> str:
-        """Return the oldest link on the way back from `run_id`, where the retention period has removed older ones.
+        """Return the oldest link before `run_id` that the retention period has left.
 
-        Raises `RPCError` when `run_id` itself is removed.
+        Raises `RPCError` if `run_id` itself is removed.
         """
         start = await read_start(self.client, self.workflow_id, run_id)
         while previous := start.continued_execution_run_id:
@@ -174,26 +174,26 @@ class Chain:
 
 
 async def _with_link(run_id: str, look: Callable[[], Awaitable[str]], do: Callable[[str], Awaitable[Done]]) -> Done:
-    """Do it with that link or, where it is not found, with the one that takes its place by now. Raises as `do`."""
+    """Call `do` with that link, or with its current successor if it is not found. Raises as `do`."""
     while True:
         try:
             return await do(run_id)
         except RPCError as error:
-            # The link has closed, or is too old for the server to keep it; the run may be further by now.
+            # The link has closed, or the server has removed it; the run may have moved on.
             if error.status is not RPCStatusCode.NOT_FOUND or (now := await look()) == run_id:
                 raise
         run_id = now
 
 
 def read_links(client: Client, workflow_id: str) -> AsyncIterator[RecordedLink]:
-    """Return the links of the latest run of that id, as `Chain.links` gives them."""
+    """Return the links of the latest run of that id, as `Chain.links` yields them."""
     return Chain(client, workflow_id).links()
 
 
 async def cancel_reason(client: Client, link: RecordedLink) -> str | None:
-    """Return the reason that came with the first request to cancel; None when there was none.
+    """Return the reason of the first cancel request; None without one.
 
-    Raises `ConfigurationError` where it is encrypted, and the key is not here.
+    Raises `ConfigurationError` if it is encrypted and the key is missing here.
     """
     for event in link.history:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
@@ -203,9 +203,9 @@ async def cancel_reason(client: Client, link: RecordedLink) -> str | None:
 
 
 async def closing_tail(client: Client, link: RecordedLink) -> ConversationRef | None:
-    """Return the end of the conversation from the link's result or failure; None when it does not say.
+    """Return the end of the conversation from the link's result or failure; None if neither has it.
 
-    Raises `ConfigurationError` when it is stored where `client` can't look.
+    Raises `ConfigurationError` if `client` can't reach its storage.
     """
     ending = await ending_of(client, link.closing_event) if link.closing_event else None
     if ending is None or ending.tail or not ending.handed_over:
@@ -215,7 +215,7 @@ async def closing_tail(client: Client, link: RecordedLink) -> ConversationRef | 
 
 
 async def ending_of(client: Client, closing: HistoryEvent) -> RunOutput | RunFailure | None:
-    """Return what the run itself said at its end; None when it was ended from outside. Raises like `closing_tail`."""
+    """Return the run's own result or failure; None if it was ended from outside. Raises like `closing_tail`."""
     if closing.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
         result = closing.workflow_execution_completed_event_attributes.result
         return await decode(client, result.payloads, RunOutput)

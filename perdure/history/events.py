@@ -1,4 +1,4 @@
-"""What a history records, in one pass: activities, child workflows, timers, signals and updates."""
+"""The steps in a history, in one pass: activities, child workflows, timers, signals and updates."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ..protocol import activities
 from ..tool_calls import ToolRequest
 
 STORED_ELSEWHERE = "TMPRL1105"
-"""Marks the SDK's error for a value that is stored outside Temporal, in a storage that the client does not have."""
+"""Code of the SDK's error for a value in an external storage that the client does not have."""
 
 Value = TypeVar("Value")
 
 
 async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]) -> Value:
-    """Decode the one value of the payloads. Raises `ConfigurationError` when `client` can't reach its storage."""
+    """Decode the one value of the payloads. Raises `ConfigurationError` if `client` can't reach its storage."""
     try:
         values: list[Any] = await client.data_converter.decode(list(payloads), [type_])
     except RuntimeError as error:
@@ -43,7 +43,7 @@ async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]
 
 
 async def error_of(client: Client, failure: Failure) -> BaseException:
-    """Decode a copy of the failure: decoding changes it, and this one belongs to a history."""
+    """Decode a copy of the failure: decoding changes it, and the original belongs to a history."""
     copy = Failure()
     copy.CopyFrom(failure)
     return await client.data_converter.decode_failure(copy)
@@ -80,36 +80,36 @@ class HistoryLink:
 
     @property
     def next_run_id(self) -> str | None:
-        """Link that follows, when this one was continued as new."""
+        """Run id of the next link, if this one was continued as new."""
         return self.history[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id or None
 
 
 @dataclass
 class Times:
-    """Times at which something happened, in seconds since the epoch; None for what has not, or was not recorded."""
+    """Times in seconds since the epoch; None for a time that has not come, or was not recorded."""
 
     scheduled: float | None = None
     started: float | None = None
-    """The attempt that ended it."""
+    """Start of the decisive attempt."""
     ended: float | None = None
     attempts: int = 0
-    """How often it was executed, as far as the history says: lost workers count, and refusals do not."""
+    """Number of executions in the history: those on lost workers count, refusals do not."""
     worker: str | None = None
-    """Who executed the last attempt."""
+    """Identity of the last attempt's worker."""
     refusals: int = 0
-    """How often a worker has refused it, because it lacked something."""
+    """Number of times that a worker refused it, because it lacked something."""
 
 
 NANOSECONDS = 1_000_000_000
 
 
 def seconds(nanoseconds: int | None) -> float | None:
-    """Return the time in seconds since the epoch; None for one that is not set."""
+    """Return the time in seconds since the epoch; None for an unset one."""
     return nanoseconds / 1e9 if nanoseconds else None
 
 
 def time_of(event: HistoryEvent) -> int:
-    """Return when the event was recorded, in nanoseconds since the epoch."""
+    """Return the time of the event's recording, in nanoseconds since the epoch."""
     return event.event_time.ToNanoseconds()
 
 
@@ -129,27 +129,27 @@ State = Literal[
 
 @dataclass(eq=False)
 class RecordedStep:
-    """Step that one event begins, with what later events say of it. Times are in nanoseconds since the epoch."""
+    """A step that one event begins, updated by later events. Times are in nanoseconds since the epoch."""
 
     event_id: int
-    """Of the event that begins it."""
+    """Id of the event that begins it."""
     id: str
-    """Temporal's."""
+    """Temporal's id."""
     type: str
-    """Of the activity or workflow; the name of a signal or an update."""
+    """Type of the activity or workflow; name of a signal or an update."""
     scheduled: int
     input: Sequence[Payload] = ()
     """Empty for a local activity, whose input is not recorded."""
     state: State = "begun"
-    """What the last event said."""
+    """State after the last event."""
     started: int | None = None
-    """Of the attempt that counted; None where the history does not show one."""
+    """Start of the decisive attempt; None if the history has none."""
     ended: int | None = None
     result: Sequence[Payload] | None = None
     failure: Failure | None = None
-    """How it ended, if not with a result."""
+    """The failure that ended it; None otherwise."""
     attempts: int = 0
-    """As Temporal counts them."""
+    """Temporal's count of attempts."""
     worker: str = ""
 
     @property
@@ -171,20 +171,20 @@ class InputFields(BaseModel):
 
 
 def is_refusal(failure: Failure | None) -> bool:
-    """Return whether an attempt has failed because its worker has refused it."""
+    """Return whether an attempt failed because its worker refused it."""
     return failure is not None and failure.application_failure_info.type in activities.REFUSED
 
 
 @dataclass(eq=False)
 class RecordedActivity(RecordedStep):
-    """Activity; a local one is recorded when it has ended."""
+    """Activity; a local one is recorded at its end."""
 
     is_local: bool = False
     recorded: int = 0
-    """When the end of a local one was recorded: by its own times, which are the workflow's, it has taken no time."""
+    """Time when the end of a local activity was recorded; its own times, the workflow's, show no duration."""
     cancel_requested: int | None = None
     last_failure: Failure | None = None
-    """How the attempt before the last one ended, as far as it is known."""
+    """Failure of the last but one attempt, if known."""
     _fields: InputFields | None = None
 
     @property
@@ -194,25 +194,25 @@ class RecordedActivity(RecordedStep):
 
     @property
     def refusals(self) -> int:
-        """How often a worker has refused it. The history has only how the last attempts ended: those before the last
-        were refused if that one was.
+        """Number of refusals by workers. The history has only the failures of the last attempts: those before count as
+        refused if the last but one was.
         """
         before = max(self.attempts - 1, 0) if is_refusal(self.last_failure) else 0
         return before + is_refusal(self.failure)
 
     @property
     def executions(self) -> int:
-        """How often it was executed, or was lost with its worker."""
+        """Number of executions, those on lost workers included."""
         return self.attempts - self.refusals
 
     @property
     def is_tool(self) -> bool:
-        """True if this executes a tool on one of perdure's workers."""
+        """Whether this executes a tool on one of perdure's workers."""
         return self.type == activities.RUN_TOOL or self.type.startswith(activities.TOOL_PREFIX)
 
     @property
     def known_end(self) -> int | None:
-        """Its end, or the time when the run requested that."""
+        """Its end, or the time of the run's cancel request."""
         return self.cancel_requested if self.ended is None else self.ended
 
     async def input_fields(self, client: Client) -> InputFields:
@@ -235,19 +235,19 @@ class RecordedChild(RecordedStep):
     """Child workflow."""
 
     run_id: str = ""
-    """Of its first link; "" while it has not started."""
+    """Run id of its first link; "" before its start."""
 
 
 class RecordedTimer(RecordedStep):
-    """Timer; `input` says what it is for, if anything does."""
+    """Timer; `input` is its summary, if it has one."""
 
 
 class RecordedSignal(RecordedStep):
-    """Signal that was received; one that was sent has the receiver's workflow id."""
+    """A received signal, or a sent one, with the receiver's workflow id."""
 
 
 class RecordedUpdate(RecordedStep):
-    """Update that was accepted."""
+    """An accepted update."""
 
 
 _CHANGES: dict[int, tuple[str, Any]] = {
@@ -262,21 +262,21 @@ _CHANGES: dict[int, tuple[str, Any]] = {
     )
     for state in states.split()
 }
-"""By type of event: the field that says what it changes, and the state from then on."""
+"""By event type: the field with the id of the changed step, and the step's new state."""
 
 LOCAL_ACTIVITY = "core_local_activity"
-"""The marker by which Temporal's SDK records the result of a local activity."""
+"""The marker with which Temporal's SDK records the result of a local activity."""
 
 
 class RecordedWork:
-    """Steps that the events of one history begin, in order."""
+    """Steps begun by the events of one history, in order."""
 
     def __init__(self, events: Iterable[HistoryEvent] = ()) -> None:
         self.activities: list[RecordedActivity] = []
         self.children: list[RecordedChild] = []
         self.timers: list[RecordedTimer] = []
         self.signals: list[RecordedSignal] = []
-        """Those that were received."""
+        """Received signals."""
         self.updates: list[RecordedUpdate] = []
         self._begun: dict[int, RecordedStep] = {}
         for event in events:
@@ -284,7 +284,7 @@ class RecordedWork:
 
     @property
     def executions(self) -> list[RecordedActivity | RecordedChild]:
-        """Activities and children, in the order in which they were begun."""
+        """Activities and children, in the order of their beginning."""
         return sorted([*self.activities, *self.children], key=lambda step: step.event_id)
 
     def activities_of(self, types: Iterable[str]) -> list[RecordedActivity]:
@@ -292,7 +292,7 @@ class RecordedWork:
         return [each for each in self.activities if each.type in types and not each.is_local]
 
     def add(self, event: HistoryEvent) -> RecordedStep | None:
-        """Take the next event; return what it begins or changes, None for any other event."""
+        """Take the next event; return the step that it begins or changes, None for any other event."""
         if change := _CHANGES.get(event.event_type):
             return self._change(event, *change)
         begin = _BEGINNINGS.get(event.event_type)

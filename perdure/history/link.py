@@ -1,4 +1,4 @@
-"""One link of a run, read back from its history: its input, its conversation and how it closed."""
+"""One link of a run, read from its history: its input, its conversation and its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .session import session_conversation
 from .transcript import loaded_pieces
 
 CONVERSATION_ACTIVITIES = frozenset({activities.CALL_MODEL, activities.COMPACT, activities.JUDGE, activities.RECORD})
-"""Activities whose recorded input may hold a part of the conversation."""
+"""Activities whose recorded input may contain a part of the conversation."""
 
 BEGINNING_EVENTS = 12
 """The inventory is the fifth event of a history, unless signals come before it."""
@@ -31,39 +31,39 @@ BEGINNING_EVENTS = 12
 
 @dataclass
 class RecordedLink(HistoryLink):
-    """Link of a run, as its history records it."""
+    """Link of a run, from its history."""
 
     input: RunInput
     work: RecordedWork
     references: list[ConversationRef]
-    """The parts of the conversation that the history records, in order."""
+    """The recorded parts of the conversation, in order."""
     pieces: list[Message]
-    """The conversation that this link started from, when it was too large for `input`; else empty."""
+    """The conversation at the start of this link, if it was too large for `input`; else empty."""
     inventory: Inventory | None = None
-    """What the run's workers have for its agent; None while the history does not show it."""
+    """The workers' inventory for the agent; None before the history has it."""
 
     @property
     def seed(self) -> list[Message]:
-        """Conversation that this link started from."""
+        """Conversation at the start of this link."""
         return self.pieces if self.input.conversation_elsewhere else self.input.initial_messages
 
     @property
     def version(self) -> int:
-        """Of the conversation that this link started from."""
+        """Version of the conversation at the start of this link."""
         return self.input.version
 
     @property
     def initial_conversation(self) -> Conversation:
-        """Conversation as this link began it: what was said before, and what a fork or a session adds to it."""
+        """Conversation after the start of this link: the earlier one, with the additions of a fork or a session."""
         conversation = self.input.conversation(self.pieces)
         if self.input.added_messages:
             conversation.append(self.input.added_messages)
         return conversation
 
     def conversation(self, until: int | None = None) -> Conversation:
-        """Return the conversation at version `until`; without it, as far as the history records it.
+        """Return the conversation at version `until`; by default, the last recorded one.
 
-        Raises `DigestMismatchError` when the recorded parts do not fit together.
+        Raises `DigestMismatchError` if the recorded parts do not fit together.
         """
         conversation = self.input.conversation(self.pieces)
         for reference in self.references:
@@ -76,7 +76,7 @@ class RecordedLink(HistoryLink):
 async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLink:
     """Read one link; a conversation that it has not loaded yet is read from the link before it.
 
-    Raises `RPCError` when there is no such link, and `ConfigurationError` for values stored where `client` can't look.
+    Raises `RPCError` for an unknown link, and `ConfigurationError` for values in a storage that `client` can't reach.
     """
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     link = await _fold(client, workflow_id, run_id, [event async for event in handle.fetch_history_events()])
@@ -95,7 +95,7 @@ async def _loaded_conversation(client: Client, workflow_id: str, loaded: Carried
 
 
 async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple[RunInput, Inventory | None, str]:
-    """Read what one link was started with, the run's inventory, if there is one yet, and the run id of the first link.
+    """Read one link's input, the run's inventory, if present, and the run id of the first link.
 
     Reads the first events only. Raises like `read_link`.
     """
@@ -115,12 +115,12 @@ async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple
 
 
 async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:
-    """Read what one link was started with. Raises like `read_link`."""
+    """Read one link's input. Raises like `read_link`."""
     return await _input_of(client, workflow_id, await read_start(client, workflow_id, run_id))
 
 
 async def _input_of(client: Client, workflow_id: str, started: WorkflowExecutionStartedEventAttributes) -> RunInput:
-    """Decode what a run was started with. Raises `RunNotFound` for what is not a run, and like `decode`."""
+    """Decode a run's input. Raises `RunNotFound` for a workflow that is not a run, and like `decode`."""
     if started.workflow_type.name != names.WORKFLOW:
         raise RunNotFound(not_a_run(workflow_id, started.workflow_type.name))
     if not started.input.payloads:
@@ -141,7 +141,7 @@ def _not_an_input(workflow_id: str, why: str) -> str:
 
 
 def not_a_run(workflow_id: str, type: str) -> str:
-    """Return the text of the error for the id of something else: a session, or a workflow that is not perdure's."""
+    """Return the error text for the id of something else: a session, or a workflow that is not perdure's."""
     if type == names.SESSION_WORKFLOW:
         return (
             f"{workflow_id!r} is the id of a session, not of a run: session(client, None, {workflow_id!r}) reads it, "
@@ -154,7 +154,7 @@ def not_a_run(workflow_id: str, type: str) -> str:
 
 
 async def read_start(client: Client, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
-    """Read how one link was started: the first event of its history. Raises `RPCError` when there is no such link."""
+    """Read one link's start, the first event of its history. Raises `RPCError` for an unknown link."""
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     async for event in handle.fetch_history_events(page_size=1):
         return event.workflow_execution_started_event_attributes
@@ -188,9 +188,10 @@ class _Reply(BaseModel):
 
 
 async def usage_of_calls(client: Client, link: RecordedLink) -> list[Usage]:
-    """Return the usage of each model call, in order; `link` is the run's last one, whose input says what came before.
+    """Return the usage of each model call, in order; `link` is the run's last one, whose input has the earlier usage.
 
-    The workflow's result does not have it: that would grow with the run, and others read it. Raises like `decode`.
+    The workflow's result does not contain it: it would grow with the run, and foreign code reads it. Raises like
+    `decode`.
     """
     used = usages(link.input.carried.loop.iteration_usage) if link.input.carried else []
     for call in link.work.activities_of({activities.CALL_MODEL}):
@@ -200,7 +201,7 @@ async def usage_of_calls(client: Client, link: RecordedLink) -> list[Usage]:
 
 
 async def inventory_from(client: Client, step: RecordedStep | None) -> Inventory | None:
-    """Return the inventory that this activity gave; None for any other step, and for an answer that is not final."""
+    """Return the inventory from this activity; None for any other step, and for an inventory that is not final."""
     if not isinstance(step, RecordedActivity) or step.type != activities.INVENTORY or not step.result:
         return None
     inventory = await decode(client, step.result, Inventory)

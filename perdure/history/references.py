@@ -1,4 +1,4 @@
-"""What a history refers to outside itself: stored values, and workflows that it has begun."""
+"""References of a history to the outside: stored values, and workflows that it began."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..protocol.activities import LOAD_PIECE
 from ..protocol.names import NOTICE_WORKFLOW, SESSION_WORKFLOW, WORKFLOW
 
 OWN = (WORKFLOW, SESSION_WORKFLOW, NOTICE_WORKFLOW)
-"""The types of workflows that hold what was said in a run."""
+"""The types of workflows that contain messages of a run."""
 _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _REFERENCE = re.compile(rb"json/external-storage-reference|ExternalStorageReference")
 _DRIVER = re.compile(rb'"driver_?[nN]ame":\s*"([^"]{1,200})"')
@@ -22,28 +22,28 @@ _DRIVER = re.compile(rb'"driver_?[nN]ame":\s*"([^"]{1,200})"')
 
 @dataclass
 class HistoryReferences:
-    """What one or several histories refer to."""
+    """References of one or several histories."""
 
     digests: set[str] = field(default_factory=set)
-    """Of stored values. What only looks like the digest of one is among them."""
+    """Digests of stored values, and text that only looks like one."""
     drivers: set[str] = field(default_factory=set)
     """The names of the drivers that have stored them."""
     children: dict[str, str] = field(default_factory=dict)
-    """The runs that were begun, and notices to webhooks, by their ids: Temporal's id of the first link."""
+    """The runs and webhook notices begun, by their ids: Temporal's id of the first link."""
     foreign: dict[str, str] = field(default_factory=dict)
-    """The same of workflows of others."""
+    """The same for foreign workflows."""
     pieces: int = 0
-    """How many pieces of a conversation that is elsewhere were loaded."""
+    """Number of loaded pieces of a conversation that is elsewhere."""
     _loads: set[int] = field(default_factory=set)
 
     def read(self, data: bytes) -> None:
-        """Take what a message of Temporal's API refers to, as it is sent."""
+        """Take the references in a serialised message of Temporal's API."""
         if _REFERENCE.search(data):
             self.digests |= {found.decode() for found in _DIGEST.findall(data)}
             self.drivers |= {found.decode(errors="replace") for found in _DRIVER.findall(data)}
 
     def read_event(self, event: HistoryEvent) -> None:
-        """Take what the next event of a history refers to."""
+        """Take the references of the next event of a history."""
         self.read(event.SerializeToString())
         match event.event_type:
             case EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
@@ -62,7 +62,7 @@ class HistoryReferences:
 async def read_references(
     client: Client, workflow_id: str, run_id: str, *, into: HistoryReferences | None = None
 ) -> HistoryReferences:
-    """Read what one link refers to; nothing of one that is gone. Raises `RPCError`."""
+    """Read the references of one link; none if it is gone. Raises `RPCError`."""
     found = HistoryReferences() if into is None else into
     found._loads.clear()
     try:

@@ -1,4 +1,4 @@
-"""The results of a run's tool calls, whole, as the histories of its links record them."""
+"""Complete results of a run's tool calls, from the histories of its links."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ async def read_result(
     to_result: ToResult,
     ignored: Sequence[str] = (),
 ) -> ToolResult:
-    """Read the result of the last call of that id up to this link, or of the one in that iteration, as it came.
+    """Read the result of the last call of that id up to this link, or of the one in that iteration, as recorded.
 
-    Calls of the tools that are `ignored` do not count. Raises `UnknownCallError` when no history that is still there
-    has one, `RPCError` when there is no such link, and `ConfigurationError` for a value stored where `client` can't
-    look.
+    Ignores calls of the tools in `ignored`. Raises `UnknownCallError` if no remaining history has such a call,
+    `RPCError` for an unknown link, and `ConfigurationError` for a value in a storage that `client` can't reach.
     """
     known: list[CallPlace] = []
     current: str | None = run_id
@@ -41,7 +40,7 @@ async def read_result(
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND or current == run_id:
                 raise
-            break  # older than what the namespace keeps
+            break  # older than the retention period
         answers = await _answers(client, workflow_id, RecordedWork(history), ignored)
         known += answers
         answer = None
@@ -78,13 +77,13 @@ async def _answers(
     children = {call_key(child, workflow_id) for child in work.children}
     found: dict[CallPlace, RecordedActivity | RecordedChild] = {}
     elsewhere: dict[tuple[int, int], RecordedActivity | RecordedChild] = {}
-    """By iteration and index: the call's id is in the model's reply only."""
+    """By iteration and index: only the model's reply has the call's id."""
     for step in work.executions:
         if step.result is None or (isinstance(step, RecordedActivity) and step.is_local):
             continue
         if isinstance(step, RecordedActivity) and answers_call(step):
             request = (await step.input_fields(client)).request
-            # Where a child executes the call, the activity has prepared it.
+            # If a child executes the call, the activity only prepared it.
             if request and (request.iteration, request.index) not in children:
                 found[CallPlace(request.iteration, request.index, request.call_id, request.name)] = step
         elif key := call_key(step, workflow_id):

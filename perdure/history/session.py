@@ -1,4 +1,6 @@
-"""What the events of a session's history amount to: the same facts, in the same order, as its workflow has met them."""
+"""The state of a session from the events of its history: the same facts, in the same order, as its workflow saw
+them.
+"""
 
 from __future__ import annotations
 
@@ -38,40 +40,40 @@ Ended = Literal["done", "failed", "cancelled", "terminated", "timed_out"]
 
 @dataclass
 class RecordedTurn:
-    """Turn of a session, as the session's history tells it."""
+    """Turn of a session, from the session's history."""
 
     number: int
     run_id: str
     """The id of its run."""
     messages: list[Message]
-    """Those that it was opened with; what an earlier turn has not read comes before them."""
+    """Messages that opened it, after those that an earlier turn left unread."""
     since: float
-    """When it began, in seconds since the epoch."""
+    """Its start, in seconds since the epoch."""
     first_run_id: str = ""
-    """Temporal's id of the run's first link; "" while it has not begun."""
+    """Temporal's id of the run's first link; "" before its start."""
     ended: Ended | None = None
     until: float | None = None
     output: RunOutput | None = None
-    """Of a turn that is done."""
+    """Output of a completed turn."""
     failure: RunFailure | None = None
-    """Of one that has failed, as far as it says why."""
+    """Failure of a failed turn, with its recorded reason."""
     said_before: int = 0
-    """How many messages the transcript had when it began."""
+    """Number of messages in the transcript at its start."""
 
 
 @dataclass
 class RecordedMessage:
-    """Message that the session has taken."""
+    """Message accepted by the session."""
 
     message: SessionMessage
     taken: Taken | None
-    """What has become of it; None while that is open, and for one that was not taken after all."""
+    """Its outcome; None while that is open, and for a message that was dropped after all."""
     time: float
 
 
 @dataclass
 class RecordedNote:
-    """Note that somebody left among the session's events."""
+    """Note left among the session's events."""
 
     note: SessionNote
     time: float
@@ -79,20 +81,21 @@ class RecordedNote:
 
 @dataclass
 class SessionLink(HistoryLink):
-    """Link of a session, as its history records it."""
+    """Link of a session, from its history."""
 
     input: SessionInput
     seed: list[Message]
-    """The conversation that the link started with."""
+    """The conversation at the start of the link."""
     conversation: Conversation
-    """As the next turn would begin with it, but for what is not handed over yet."""
+    """The conversation of the next turn, without messages not yet handed over."""
     turns: list[RecordedTurn] = field(default_factory=list)
     messages: list[RecordedMessage] = field(default_factory=list)
     notes: list[RecordedNote] = field(default_factory=list)
     transcript: list[Message] = field(default_factory=list)
-    """Everything that was said up to the end of this link, what trimming has dropped too.
+    """All messages up to the end of this link, trimmed ones included.
 
-    From the first of the links on that were read one after the other."""
+    From the first of the links that were read one after the other.
+    """
 
 
 Value = TypeVar("Value", HandedOver, SessionNote)
@@ -107,7 +110,7 @@ _ENDS: dict[str, Ended] = {
 
 
 async def fold_session(client: Client, link: SessionLink, transcript: Transcript, until: int | None = None) -> None:
-    """Complete the link, and the transcript of those before it, by what its events say, up to that version.
+    """Complete the link, and the transcript of those before it, from its events, up to that version.
 
     Raises as `read_session_link` does.
     """
@@ -121,10 +124,10 @@ async def fold_session(client: Client, link: SessionLink, transcript: Transcript
 
 
 class _Fold:
-    """Goes through the events in order.
+    """Processes the events in order.
 
-    A turn's end counts when the next turn begins, or at the end of the history: the session may be about to steer the
-    turn when it ends.
+    A turn's end counts at the beginning of the next turn, or at the end of the history: the session may be steering the
+    turn at its end.
     """
 
     def __init__(self, client: Client, link: SessionLink, transcript: Transcript) -> None:
@@ -136,17 +139,17 @@ class _Fold:
         transcript.begin_link(link.seed)
         link.transcript = transcript.messages
         self._turns: dict[int, RecordedTurn] = {}
-        """By the event that has begun it, as the updates."""
+        """By the id of the beginning event, as for updates."""
         self._updates: dict[int, RecordedMessage] = {}
         self._patches = _patches_in(link.history)
         self._signals = 0
         self._readable_signals = 0
         self._ended = False
         self._refusal: str | None = None
-        """Why the input guardrail has refused what the turn was sent; None where it has not."""
+        """The input guardrail's reason for refusing the turn's messages; None without a refusal."""
         self._under_way = 0
         self.is_open = False
-        """Whether a turn has begun whose end was not taken over."""
+        """Whether a turn has begun whose result is not taken over yet."""
 
     async def look_at(self, event: HistoryEvent) -> None:
         match self._work.add(event):
@@ -163,7 +166,7 @@ class _Fold:
                 await self._follow_update(update)
 
     def settle(self) -> None:
-        """Take over what the last turn has left, if it has ended."""
+        """Take over the last turn's result, if it has ended."""
         if self.is_open and self._ended:
             version, sent = self._link.conversation.version, self._session.sent
             self._session.end()
@@ -237,7 +240,7 @@ class _Fold:
         try:
             return await decode(self._client, payloads, RunFailure) if payloads else None
         except ValueError:
-            return None  # somebody else's
+            return None  # a foreign one
 
     async def _take_signal(self, signal: RecordedSignal) -> None:
         match signal.type:
@@ -248,16 +251,16 @@ class _Fold:
                 self._link.notes += [RecordedNote(note, seconds(signal.scheduled) or 0.0)] if note else []
 
     async def _signal_value(self, payloads: Sequence[Payload], type_: type[Value]) -> Value | None:
-        """Decode the one value that a signal should have; None for what the session dropped, as its markers say, too.
+        """Decode a signal's one value; None for a signal that the session dropped, which its markers show.
 
-        Signals are counted as `workflows.received.Received` counts them.
+        Signals are counted as in `workflows.received.Received`.
         """
         self._signals += 1
         if skipped_signal(self._signals) in self._patches:
             return None
         try:
             values = await self._client.data_converter.decode(list(payloads))
-        except ConfigurationError:  # A session can't read what has no key here, either.
+        except ConfigurationError:  # A session can't read it either without a key.
             values = []
         except ValueError:
             return None
@@ -291,9 +294,9 @@ async def read_session_link(
 ) -> SessionLink:
     """Read one link of a session; a conversation that it has not loaded yet is read from the link before it.
 
-    With `until`, read no further than that version of the conversation; `transcript` is that of the links before it,
-    which this one continues. Raises `RPCError` when there is no such link,
-    `DigestMismatchError` when what it records does not fit together, and what `decode` raises.
+    With `until`, stop at that version of the conversation; `transcript` is that of the links before it, which this one
+    continues. Raises `RPCError` for an unknown link, `DigestMismatchError` if its recorded parts do not fit together,
+    and the errors of `decode`.
     """
     handle = client.get_workflow_handle(session, run_id=run_id)
     history = [event async for event in handle.fetch_history_events()]
@@ -336,7 +339,7 @@ def _initial_conversation(input: SessionInput, seed: Sequence[Message]) -> Conve
 
 
 def _patches_in(history: Iterable[HistoryEvent]) -> set[str]:
-    """Return the ids of the patches that the markers of a history name, as Temporal's SDKs record them."""
+    """Return the patch ids in the markers of a history, as Temporal's SDKs record them."""
     markers = (
         event.marker_recorded_event_attributes
         for event in history

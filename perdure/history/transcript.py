@@ -1,4 +1,4 @@
-"""The complete record of what was said in a run, trimmed messages included."""
+"""The complete record of a run's messages, trimmed ones included."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from .events import RecordedWork, decode
 
 
 class Transcript:
-    """All messages of a run: follows the operations on its conversation, but keeps what trimming drops."""
+    """All messages of a run: follows the operations on its conversation, but keeps trimmed messages."""
 
     def __init__(self, seed: Sequence[Message]) -> None:
         self.messages = list(seed)
         self._seen = Conversation(seed)
 
     def follow(self, operations: Iterable[Operation], sent: Sequence[Message] = ()) -> None:
-        """Take up what the next operations say.
+        """Apply the next operations.
 
-        Those that lead to a view come together, with the messages that were `sent` before it and may have been trimmed.
+        The operations that lead to a view come together, with the messages `sent` before it, which may have been
+        trimmed.
         """
         operations = list(operations)
         if operations and isinstance(operations[0], Rewrite) and operations[0].is_view:
@@ -55,22 +56,22 @@ class Transcript:
         self.messages += [*unknown_messages(new, sent), *new]
 
     def add_refused(self, messages: Iterable[Message], reason: str) -> None:
-        """Keep messages that an input guardrail has refused: the conversation goes on without them."""
+        """Keep messages refused by an input guardrail: the conversation continues without them."""
         self.messages += [
             message.model_copy(update={"metadata": {**message.metadata, "refused": reason}}) for message in messages
         ]
 
     def begin_link(self, seed: Sequence[Message]) -> None:
-        """Go on with the next link of the run, which starts from `seed`.
+        """Continue with the next link of the run, which starts from `seed`.
 
-        Messages that only the seed has are taken from there: after the last recorded operation, the link before can
-        only have appended some.
+        Takes the messages that only the seed has: after the last recorded operation, the previous link can only have
+        appended some.
         """
         self.messages += seed[len(self._seen.messages) :]
         self._seen = Conversation(seed)
 
     def _forget_visible(self) -> None:
-        """Remove what the model has seen until now: a guardrail has put other messages in its place."""
+        """Remove the messages that the model has seen so far: a guardrail has replaced them."""
         visible = Counter(message.model_dump_json() for message in self._seen.messages)
         kept = list[Message]()
         for message in reversed(self.messages):
@@ -83,7 +84,7 @@ class Transcript:
 
 
 def unknown_messages(known: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
-    """Return the messages that are not among the known ones; one that is known once is left out once."""
+    """Return the messages that are not among the known ones; each known message removes one occurrence."""
     left = Counter(message.model_dump_json() for message in known)
     found = list[Message]()
     for message in messages:

@@ -1,4 +1,4 @@
-"""Payloads as a codec of the user's own writes them, which `PERDURE_CODEC` names."""
+"""The user's own payload codec, named by `PERDURE_CODEC`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ VARIABLE = "PERDURE_CODEC"
 
 
 class ForeignCodec(PayloadCodec, WithSerializationContext):
-    """Writes as the user's codec does and nothing else, so that whoever has that one can read it.
+    """Writes only as the user's codec does, so that any program with that codec can read it.
 
-    Reads what perdure has compressed before there was a codec, too.
+    Also reads payloads that perdure compressed before the codec was set.
     """
 
     def __init__(self, codec: PayloadCodec, own: PayloadCodec) -> None:
@@ -27,7 +27,7 @@ class ForeignCodec(PayloadCodec, WithSerializationContext):
         self._own = own
 
     def with_context(self, context: SerializationContext) -> ForeignCodec:
-        """Return the codec for the values of one activity, workflow or operation of another service."""
+        """Return the codec for the values of one activity, workflow or Nexus operation."""
         if not isinstance(self._codec, WithSerializationContext):
             return self
         return ForeignCodec(self._codec.with_context(context), self._own)
@@ -40,9 +40,10 @@ class ForeignCodec(PayloadCodec, WithSerializationContext):
 
 
 def codec_from_environment() -> PayloadCodec | None:
-    """Return the codec that `PERDURE_CODEC` names; None when it is unset or empty.
+    """Return the codec named by `PERDURE_CODEC`; None if it is unset or empty.
 
-    Raises `ConfigurationError` for what can't be loaded, and for what is neither a codec nor makes one.
+    Raises `ConfigurationError` for a name that can't be loaded, or that is neither a codec nor a function returning
+    one.
     """
     source = os.environ.get(VARIABLE)
     return _codec_of(source) if source else None

@@ -1,4 +1,4 @@
-"""Turns values into payloads and back: pydantic's JSON, compressed when large, stored outside when too large."""
+"""Turns values into payloads and back: pydantic's JSON, compressed when large, stored externally when too large."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ logger = logging.getLogger("perdure.payloads")
 
 ENCODING = b"binary/zstd"
 COMPRESS_FROM_BYTES = 16 * 1024
-"""Smaller payloads stay as they are, so that the Temporal UI shows them."""
+"""Smaller payloads stay uncompressed, so that the Temporal UI shows them."""
 COMPRESSION_LEVEL = 9
-"""1 MB takes 25 ms; values that large are rare, and kept for long."""
+"""1 MB takes 25 ms; values of this size are rare, and kept for long."""
 OWN_ACTIVITIES = "perdure."
 NEVER = 1 << 62
 PLAIN = b"json/plain"
@@ -69,10 +69,9 @@ _NOT_AS_JSON = (NoneType, bytes, ProtobufMessage, RawValue)
 
 
 class SharedPayloadConverter(CompositePayloadConverter):
-    """`PydanticPayloadConverter`, whose parts are made once for all instances.
+    """A `PydanticPayloadConverter` that shares its parts between all instances.
 
-    The SDK makes a converter for each task and each run of a worker, and pydantic would have to find out anew each time
-    how the types are read.
+    The SDK creates one for each task and each run of a worker; pydantic would analyse the types each time.
     """
 
     _shared: ClassVar = {
@@ -87,17 +86,17 @@ class SharedPayloadConverter(CompositePayloadConverter):
         self.converters = self._shared
 
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
-        """Payloads: JSON at once, where no value is of a kind that another converter is asked for first."""
+        """Return the payloads: JSON directly, unless another converter comes first for a value."""
         for value in values:
             if isinstance(value, _NOT_AS_JSON):
                 return super().to_payloads(values)
         return list(map(self._json.to_payload, values))
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """Values. Raises `ConfigurationError` for one that can't be read here, if it is wanted as it is, too.
+        """Return the values. Raises `ConfigurationError` for an unreadable one, with or without a type.
 
-        In a workflow, what is read without a type came from anybody: raises `PayloadTooLargeError` for what would take
-        long to read and could not be sent as it is, for which the SDK drops a signal and refuses an update.
+        In a workflow, a value read without a type may come from anybody: raises `PayloadTooLargeError` for a value that
+        would take long to read and exceeds the size of a message; the SDK then drops a signal and refuses an update.
         """
         is_message = type_hints is None and BUDGET.get() is None
         if is_message and sum(payload.ByteSize() for payload in payloads) > MAX_SENT_BYTES:
@@ -109,19 +108,19 @@ class SharedPayloadConverter(CompositePayloadConverter):
             return super().from_payloads(payloads, type_hints)
 
     def with_context(self, context: SerializationContext) -> Self:
-        """This one: none of its parts takes a context, which the SDK would ask them twenty times an iteration."""
+        """Return this converter: none of its parts takes a context. The SDK asks twenty times an iteration."""
         return self
 
 
 class DeferringConverter(PayloadConverter):
-    """That of one of perdure's workflows: what anybody sends is `Unparsed` until the handler has time for it.
+    """The converter of perdure's workflows: messages stay `Unparsed` until the handler has time for them.
 
-    A workflow task must not take two seconds, and the handler knows how much the task has read already.
+    A workflow task must not take two seconds, and the handler knows how much the task has already read.
     """
 
     def __init__(self, at_once: PayloadConverter) -> None:
         self.at_once = at_once
-        """Reads every value where it comes."""
+        """Reads every value immediately."""
 
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         return self.at_once.to_payloads(values)
@@ -144,16 +143,16 @@ class DeferringConverter(PayloadConverter):
 
 
 class ZstdCodec(PayloadCodec, WithSerializationContext):
-    """Compresses payloads of `from_bytes` and more, where that makes them smaller; reads what it compressed.
+    """Compresses payloads of `from_bytes` and more, if that makes them smaller; decompresses its own.
 
-    Only perdure's own activities and tools are sent compressed values. What others read stays plain JSON, since no
-    other SDK knows this encoding: the arguments of somebody else's activities at any size; and the input, the result
-    and the messages of workflows, unless Temporal would not take them as they are.
+    Only values for perdure's own activities and tools are compressed. Values that foreign code reads stay plain JSON,
+    since no other SDK knows this encoding: arguments of foreign activities, at any size; and workflows' input, result
+    and messages, unless they exceed Temporal's limit uncompressed.
 
-    Every other payload passes through as it is, in both directions. So does one that only claims to be compressed:
-    anybody may send a run a signal, all payloads of a workflow task are decoded at once, and an error here would fail
-    that task for ever. Who reads the payload finds an encoding that it does not know, and drops it. An encrypted one is
-    an error, for whoever decodes it has no key.
+    Every other payload passes through unchanged in both directions. So does one that only claims to be compressed:
+    anybody may send a run a signal, all payloads of a workflow task are decoded together, and an error here would fail
+    that task for ever. The reader of such a payload finds an unknown encoding and drops it. An encrypted payload is an
+    error, because this codec is used without a key.
     """
 
     def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES, *, in_workflow: bool = False) -> None:
@@ -162,7 +161,7 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
         self._of_workflow: ZstdCodec | None = None
 
     def with_context(self, context: SerializationContext) -> ZstdCodec:
-        """Return the codec for the values of one activity, workflow or operation of another service."""
+        """Return the codec for the values of one activity, workflow or Nexus operation."""
         if isinstance(context, ActivitySerializationContext):
             is_own = context.activity_type is None or context.activity_type.startswith(OWN_ACTIVITIES)
             return self if is_own else _codec(NEVER)
@@ -171,7 +170,7 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
         return self._of_workflow
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        # What `decode` would leave as it is must not be compressed.
+        # Values that `decode` would not decompress must not be compressed.
         for payload in payloads:
             if payload.ByteSize() >= self._from_bytes:
                 break
@@ -218,17 +217,17 @@ def _codec(from_bytes: int, *, in_workflow: bool = False) -> ZstdCodec:
 
 
 class TolerantConverter(DataConverter):
-    """A data converter by which one value that can't be read here does no harm to those that come with it.
+    """A data converter that isolates an unreadable value from the others.
 
-    `decode` raises for such a value. A worker, which decodes all values of a workflow task at once by the SDK's
-    internal methods, goes on without it (`UnreadValues`).
+    `decode` raises for such a value. A worker, which decodes all values of a workflow task together with the SDK's
+    internal methods, continues without it (`UnreadValues`).
     """
 
     def with_context(self, context: SerializationContext) -> Self:
-        """This converter for one activity or workflow.
+        """Return this converter for one activity or workflow.
 
-        The SDK asks for it twenty times an iteration, and makes a copy each time. Of perdure's own parts only the codec
-        takes the context, and there are few of it: with these parts, each copy is made once.
+        The SDK asks for it twenty times an iteration, and copies the converter each time. Of perdure's own parts only
+        the codec takes the context, and has few variants: with these parts, each copy is made once.
         """
         if self._copies is None:
             return super().with_context(context)
@@ -243,13 +242,13 @@ class TolerantConverter(DataConverter):
 
     @cached_property
     def _copies(self) -> dict[ZstdCodec, Self] | None:
-        """Those that `with_context` has made, by their codec; None where another part than it takes the context."""
+        """Copies made by `with_context`, by their codec; None if another part takes the context."""
         is_own = type(self.payload_codec) is ZstdCodec and self.payload_converter_class is SharedPayloadConverter
         takes_more = isinstance(self.failure_converter, WithSerializationContext) or self.external_storage is not None
         return {} if is_own and not takes_more else None
 
     async def decode(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """Return the values. Raises `ConfigurationError` for one that can't be read here."""
+        """Return the values. Raises `ConfigurationError` for an unreadable one."""
         if type_hints is not None and self._are_plain(payloads):
             return self.payload_converter.from_payloads(payloads, type_hints)
         with own_budget():
@@ -260,12 +259,12 @@ class TolerantConverter(DataConverter):
         return values
 
     async def decode_failure(self, failure: Failure) -> BaseException:
-        """Return the exception. Raises `ConfigurationError` for one that can't be read here."""
+        """Return the exception. Raises `ConfigurationError` for an unreadable one."""
         with own_budget():
             return await super().decode_failure(failure)
 
-    # The SDK has no public place for these. It takes each workflow task through them, and copies what a step gives back
-    # into the task, unless that is the very object that the step was given (it says list, and takes any sequence).
+    # The SDK has no public place for these. It takes each workflow task through them, and copies a step's result into
+    # the task, unless it is the very object passed in (it declares list, and takes any sequence).
     async def _encode_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         return _changed(payloads, await super()._encode_payload_sequence(payloads))
 
@@ -290,11 +289,11 @@ class TolerantConverter(DataConverter):
         return await self._read(super()._decode_payload_sequence, payloads)
 
     async def _read(self, step: Step, payloads: Sequence[Payload]) -> list[Payload]:
-        """Return what a step of decoding makes of the payloads, as `_each` does."""
+        """Return the payloads after a step of decoding, as `_each` does."""
         return payloads if self._are_plain(payloads) else await _each(step, payloads)  # type: ignore[return-value]
 
     def _are_plain(self, payloads: Sequence[Payload]) -> bool:
-        """Return whether these are JSON that is not packed, encrypted or stored, which no step changes."""
+        """Return whether these are uncompressed, unencrypted, inline JSON, which no step changes."""
         if type(self.payload_codec) is not ZstdCodec or self.external_storage is not None:
             return False
         for payload in payloads:
@@ -304,7 +303,7 @@ class TolerantConverter(DataConverter):
 
 
 def _changed(before: Sequence[Payload], after: list[Payload]) -> list[Payload]:
-    """Return the payloads after a step: the same object where the step has changed none of them."""
+    """Return the payloads after a step: the same object if the step has changed none of them."""
     if len(before) != len(after):
         return after
     for old, new in zip(before, after, strict=True):
@@ -317,15 +316,15 @@ Step = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 
 async def _each(step: Step, payloads: Sequence[Payload]) -> list[Payload]:
-    """Return what the step makes of the payloads, with `UnreadValues` in place of those for which it raises.
+    """Return the payloads after the step, with `UnreadValues` in place of those for which it raises.
 
-    Raises `OSError`, which may pass: a storage that can't be reached.
+    Raises `OSError`, which may pass: an unreachable storage.
     """
     try:
         return _changed(payloads, await step(payloads))
     except OSError:
         raise
-    except Exception as error:  # Whatever a stranger's bytes lead to.
+    except Exception as error:  # A stranger's bytes can raise anything.
         if len(payloads) == 1:
             return [UnreadValues.instead(error)]
     return [found for payload in payloads for found in await _each(step, [payload])]
@@ -340,11 +339,11 @@ def data_converter(
 ) -> DataConverter:
     """Return the converter that perdure's clients and workers share.
 
-    `storage` is where values go that are too large for Temporal: a URL, as `open_storage` takes it, or the SDK's own
+    `storage` receives values that are too large for Temporal: a URL, as `open_storage` takes it, or the SDK's own
     `ExternalStorage`. Payloads are compressed from `compress_from_bytes` on. With `encryption`, keys in the form of
-    `PERDURE_ENCRYPTION_KEY` or what `encryption_from_environment` returns, every payload is encrypted, after that and
-    before it is stored. With a `codec` of your own, every payload is written by it alone, and not compressed.
-    Raises `ConfigurationError` for a URL or a key that can't be used, and for both encryption and a codec.
+    `PERDURE_ENCRYPTION_KEY` or the result of `encryption_from_environment`, every payload is encrypted, after
+    compression and before storage. Your own `codec` replaces compression for every payload. Raises `ConfigurationError`
+    for an unusable URL or key, and for both encryption and a codec.
     """
     if isinstance(storage, str):
         storage = open_storage(storage)
@@ -362,9 +361,9 @@ def data_converter(
 
 
 def converter_from_environment() -> DataConverter:
-    """Converter with what `PERDURE_STORAGE`, `PERDURE_ENCRYPTION_KEY` and `PERDURE_CODEC` say.
+    """Return the converter configured by `PERDURE_STORAGE`, `PERDURE_ENCRYPTION_KEY` and `PERDURE_CODEC`.
 
-    Raises `ConfigurationError` for a URL, keys or a codec that can't be used.
+    Raises `ConfigurationError` for an unusable URL, key or codec.
     """
     storage, encryption = storage_from_environment(), encryption_from_environment()
     return data_converter(storage=storage, encryption=encryption, codec=codec_from_environment())
@@ -374,10 +373,10 @@ perdure_data_converter = data_converter()
 
 
 def with_converter(client: Client) -> Client:
-    """Client itself; where it has Temporal's default converter, one on the same connection with perdure's.
+    """Return the client; if it has Temporal's default converter, a client on the same connection with perdure's.
 
-    Raises `ConfigurationError` for a storage or keys in the environment that can't be used, and for a client whose own
-    converter would send in clear text what the environment says to encrypt.
+    Raises `ConfigurationError` for unusable storage or keys in the environment, and for a client whose own converter
+    does not encrypt although the environment requires it.
     """
     if client.data_converter != DataConverter.default:
         require_encrypting(client.data_converter)
@@ -388,7 +387,7 @@ def with_converter(client: Client) -> Client:
 
 
 def require_encrypting(converter: DataConverter) -> None:
-    """Raises `EncryptionError` where the environment says to encrypt, and the converter does not.
+    """Raises `EncryptionError` if the environment requires encryption and the converter does not encrypt.
 
     A codec that is not perdure's may encrypt by itself.
     """

@@ -1,4 +1,4 @@
-"""Errors about values: exceptions as a history records them, values that are too large, values nobody here reads."""
+"""Errors about values: recorded exceptions, values that are too large, and unreadable values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from .encryption import EncryptionError
 from .storage.files import LostValues
 
 MAX_PAYLOAD_BYTES = 2 * 1024 * 1024 - 64 * 1024
-"""For one payload, as it is sent: the 2 MiB that Temporal takes, less 64 KiB for what surrounds a value that is
-recorded once more (https://docs.temporal.io/troubleshooting/blob-size-limit-error)."""
+"""Limit for one payload as sent: Temporal's 2 MiB, less 64 KiB for what surrounds a value that is recorded again
+(https://docs.temporal.io/troubleshooting/blob-size-limit-error).
+"""
 MAX_RESULT_BYTES = 1_500_000
-"""For an activity's result, uncompressed: it is recorded once more as a part of the conversation."""
+"""For an activity's result, uncompressed: it is recorded again as a part of the conversation."""
 
 
 def size_of(value: BaseModel) -> int:
-    """Return how many bytes the value takes when it is recorded, uncompressed."""
+    """Return the size of the value's record in bytes, uncompressed."""
     return len(value.__pydantic_serializer__.to_json(value))
 
 
@@ -47,7 +48,7 @@ def require_recordable(value: BaseModel, what: str) -> None:
 async def require_sendable(client: Client, value: object, what: str, advice: Callable[[], str]) -> None:
     """Check that the client can send the value: at most `MAX_PAYLOAD_BYTES`, after compression and external storage.
 
-    `what` begins the error's text, and `advice`, asked for only then, says how to send less. Raises
+    `what` begins the error's text; `advice`, called only for an error, returns how to send less. Raises
     `PayloadTooLargeError`.
     """
     if _bytes(client.data_converter.payload_converter.to_payloads([value])) <= MAX_PAYLOAD_BYTES:
@@ -61,11 +62,11 @@ async def require_sendable(client: Client, value: object, what: str, advice: Cal
 
 
 REFERENCE_BYTES = 1_000
-"""What stands in a history for a value that is stored elsewhere takes no more."""
+"""Upper limit for the reference to an externally stored value in a history."""
 
 
 async def bytes_as_sent(client: Client, value: object) -> int:
-    """Return how many bytes the value takes in a message to Temporal, without what is stored elsewhere."""
+    """Return the size of the value in a message to Temporal in bytes, without externally stored parts."""
     converter = client.data_converter
     storage = converter.external_storage
     sizes = [each.ByteSize() for each in await replace(converter, external_storage=None).encode([value])]
@@ -77,32 +78,32 @@ def _bytes(payloads: Sequence[Payload]) -> int:
 
 
 STORED_ELSEWHERE = "TMPRL1105"
-"""Marks the SDK's error for a value that is stored outside Temporal, where no storage is configured."""
+"""Code of the SDK's error for an externally stored value without a configured storage."""
 
 
 @dataclass(frozen=True)
 class Unread:
-    """Stands for a value that this process can't read, where nobody says which type is expected."""
+    """Replaces a value that this process can't read, where no type is expected."""
 
     error: ConfigurationError
-    """Why, and what to do."""
+    """The reason, and the remedy."""
 
 
 @dataclass(frozen=True)
 class Unparsed:
-    """A value of a message to a workflow, before its text is read: whether there is time for it, the reader knows."""
+    """A value of a message to a workflow, not yet parsed: the reader decides when there is time."""
 
     payload: Payload
     parse: Callable[[Payload], Any]
-    """Returns the value, or an `Unread`. Raises for what is no value."""
+    """Returns the value, or an `Unread`. Raises for an invalid value."""
 
 
 class UnreadValues(EncodingPayloadConverter):
-    """Raises the error for a value that can't be read here when the value is read, and not before.
+    """Raises the error for an unreadable value only when that value is read.
 
-    All values of a workflow task are decoded at once, those of signals too, which anybody may send. To raise there
-    would fail the task for ever. So the run's own values, which are read by their type, raise; what has no type gets an
-    `Unread`, which the handlers of signals and updates look for.
+    All values of a workflow task are decoded together, also those of signals, which anybody may send. An error there
+    would fail the task for ever. So the run's own values, which are read by their type, raise; an untyped value becomes
+    an `Unread`, which the handlers of signals and updates check.
     """
 
     ENCODING = "perdure/unread"
@@ -112,10 +113,10 @@ class UnreadValues(EncodingPayloadConverter):
         return self.ENCODING
 
     def to_payload(self, value: Any) -> None:
-        """None: no value is written so."""
+        """Return None: no value is written in this form."""
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """An `Unread` where no type is given. Raises `ConfigurationError` where one is."""
+        """Return an `Unread` without a type. Raises `ConfigurationError` with one."""
         error = self.error_of(payload)
         if type_hint is None:
             return Unread(error)
@@ -123,14 +124,14 @@ class UnreadValues(EncodingPayloadConverter):
 
     @classmethod
     def error_of(cls, payload: Payload) -> ConfigurationError:
-        """Return why the value can't be read, which `instead` was told."""
+        """Return the error that `instead` recorded."""
         text = payload.data.decode(errors="replace")
         key_id = payload.metadata.get("key")
         return ConfigurationError(text) if key_id is None else EncryptionError(text, key_id=key_id.decode() or None)
 
     @classmethod
     def instead(cls, error: Exception) -> Payload:
-        """Return a payload for the value whose reading has raised that error."""
+        """Return a payload for a value whose reading raised that error."""
         if isinstance(error, ApplicationError):
             return LostValues.instead(error)
         metadata = {"encoding": cls.ENCODING.encode()}
@@ -166,7 +167,7 @@ def _text(error: Exception) -> str:
 
 
 ENCODED_FAILURE = "Encoded failure"
-"""The text that all SDKs leave in the place of one that is encoded."""
+"""The text that all SDKs put in place of an encoded one."""
 
 logger = logging.getLogger("perdure.payloads")
 
@@ -174,9 +175,8 @@ logger = logging.getLogger("perdure.payloads")
 class RedactingFailureConverter(DefaultFailureConverter):
     """The SDK's converter, with the texts and stack traces of a failure and of all its causes redacted.
 
-    A failure of somebody else's whose details nobody can read comes without them: to raise here would fail the workflow
-    task that the failure came with, and all its repetitions. One that another process may read raises, as any value of
-    a run does.
+    A foreign failure with unreadable details comes without them: an error here would fail the workflow task with the
+    failure, and all its retries. A failure that another process may be able to read raises, as any value of a run does.
     """
 
     encodes_texts: ClassVar[bool] = False
@@ -205,9 +205,9 @@ class EncodingFailureConverter(RedactingFailureConverter):
 
 
 async def text_of(converter: DataConverter, failure: Failure) -> str:
-    """Return what a recorded failure says, decrypted if need be.
+    """Return the text of a recorded failure, decrypted if necessary.
 
-    Raises `ConfigurationError` where it is encrypted, and the key is not here.
+    Raises `ConfigurationError` if it is encrypted and the key is missing here.
     """
     if not failure.HasField("encoded_attributes"):
         return failure.message
@@ -232,9 +232,9 @@ class _Lenient(PayloadConverter):
     def from_payloads_wrapper(self, payloads: Payloads | None) -> list[Any]:
         try:
             values = super().from_payloads_wrapper(payloads)
-        except FailureError:  # Says itself what is wrong, such as a storage that is gone.
+        except FailureError:  # The error explains itself, such as a missing storage.
             raise
-        except Exception as error:  # Whatever a stranger's bytes lead to.
+        except Exception as error:  # A stranger's bytes can raise anything.
             logger.warning("the details of a failure can't be read, and are left out: %s", error)
             return []
         for value in values:

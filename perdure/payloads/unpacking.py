@@ -1,4 +1,4 @@
-"""Unpacks what zstd has compressed, within bounds: kilobytes can hold gigabytes, readable or not."""
+"""Decompresses zstd data within bounds: kilobytes can contain gigabytes, readable or not."""
 
 from __future__ import annotations
 
@@ -15,45 +15,46 @@ from temporalio.api.common.v1 import Payload
 from ..errors import PayloadTooLargeError
 
 MAX_UNPACKED_BYTES = 64 * 1024 * 1024
-"""Payloads that come together and would weigh more are passed on as they are."""
+"""Payloads that come together and would exceed this weight stay compressed."""
 FURTHER_BYTES = 32 * 1024 * 1024
-"""What may be unpacked after the first values of one workflow task, which have the input of a run that begins: after
-them come messages, which anybody may send."""
+"""Limit after the first values of a workflow task, which have the input of a starting run: messages follow, which
+anybody may send.
+"""
 MAX_SENT_BYTES = 2 * 1024 * 1024
-"""For one value as Temporal takes it."""
+"""Temporal's limit for one value."""
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-"""What the values of a message to a workflow may weigh, whose type is not known."""
+"""Limit for the weight of a message's values to a workflow, whose type is unknown."""
 SHORT_BYTES = 256
-"""A value of a message that is no longer is read as soon as it comes."""
+"""A message's value up to this size is read immediately."""
 MAX_READ_WEIGHT = 16 * 1024 * 1024
-"""What the messages of one workflow task may weigh as `reading_weight_of` says: to read them takes a tenth of a second,
-on a busy machine several; a task may take two seconds."""
+"""Limit for the weight of one workflow task's messages, by `reading_weight_of`: reading them takes a tenth of a second,
+on a busy machine several; a task may take two seconds.
+"""
 COMMA_BYTES = 32
-"""What an element of a list or an object of JSON weighs."""
+"""Weight of an element of a JSON list or object."""
 QUOTE_BYTES = 16
 CHECKED_BYTES = 256
-"""What a part weighs besides, where the value is to be a model of many parts: pydantic takes 15 to 40 us for each."""
+"""Additional weight of a part, if the value becomes a model of many parts: pydantic takes 15 to 40 us for each."""
 AT_ONCE_BYTES = 256 * 1024
-"""Up to this size data is unpacked where it is; more is unpacked in a thread."""
+"""Up to this size data is decompressed directly; more is decompressed in a thread."""
 BRACKET_BYTES = 64
-"""What a list or an object of JSON weighs, however short it is: to read a megabyte of them takes half a second."""
+"""Weight of a JSON list or object of any length: reading a megabyte of them takes half a second."""
 
 
 def weight_of(payload: Payload) -> int:
-    """Return what a payload counts where the sizes of payloads are bounded."""
+    """Return a payload's weight for the limits on size."""
     return payload.ByteSize() + BRACKET_BYTES * (payload.data.count(b"[") + payload.data.count(b"{"))
 
 
 def reading_weight_of(payload: Payload, limit: int, part_bytes: int = 0) -> int:
-    """Return what a payload counts where the time to read its JSON is bounded: anything above `limit` if that is
-    exceeded.
+    """Return a payload's weight for the limits on reading time; any value above `limit` once that is exceeded.
 
-    `part_bytes` come to this for each part of a list or an object.
+    Each part of a list or an object adds `part_bytes`.
     """
     size = payload.ByteSize()
     if size > limit:
         return size
-    # What is in strings takes no time: a text may well consist of quotes, brackets and commas.
+    # Strings take no time, though a text may well consist of quotes, brackets and commas.
     data = payload.data.replace(rb"\\", b"").replace(rb"\"", b"")
     weight = size + QUOTE_BYTES * data.count(b'"')
     if weight > limit:
@@ -73,22 +74,23 @@ def require_readable_soon(payloads: Sequence[Payload]) -> None:
 
 @dataclass
 class Budget:
-    """How much may still be unpacked."""
+    """The remaining bytes that may be decompressed."""
 
     left: int = MAX_UNPACKED_BYTES
     is_shared: bool = False
-    """Whether it is for all that is decoded meanwhile, value by value."""
+    """Whether it covers all values decoded in the block, one by one."""
 
 
 BUDGET: ContextVar[Budget | None] = ContextVar("perdure-unpacking", default=None)
-"""That of a workflow task, which the SDK handles in an asyncio task, and so in a context, of its own. Whoever decodes
-values for itself sets a new one."""
+"""The budget of a workflow task, which the SDK handles in its own asyncio task, and so in its own context. Code that
+decodes values for itself sets a new one.
+"""
 
 
 @contextmanager
 def own_budget(*, is_shared: bool = False) -> Iterator[None]:
-    """Count what the block unpacks as no part of a workflow task. A budget that is shared already holds for it
-    too.
+    """Count values decompressed in the block separately from the workflow task. An existing shared budget still
+    applies.
     """
     current = BUDGET.get()
     token = BUDGET.set(current if current and current.is_shared else Budget(is_shared=is_shared))
@@ -99,10 +101,10 @@ def own_budget(*, is_shared: bool = False) -> Iterator[None]:
 
 
 class Unpacking:
-    """Unpacks payloads that come together. Whatever is unpacked counts, whether it can then be read or not."""
+    """Decompresses payloads that come together. All decompressed data counts, readable or not."""
 
     def __init__(self, in_workflow: bool) -> None:
-        """`in_workflow` for what a workflow task may contain beside the results of the run's own activities."""
+        """`in_workflow` for values of a workflow task other than the results of the run's own activities."""
         found = BUDGET.get()
         if found is not None and not (in_workflow or found.is_shared):
             found = None
@@ -112,7 +114,7 @@ class Unpacking:
             BUDGET.set(self._budget)
 
     async def unpack(self, data: bytes) -> Payload:
-        """Payload that the data holds. Raises `ZstdError` or `DecodeError` when it holds none that may be read."""
+        """Return the payload in the data. Raises `ZstdError` or `DecodeError` if it has none that may be read."""
         left, size = self._budget.left, zstandard.frame_content_size(data)
         if size > left or left <= 0:
             raise zstandard.ZstdError(f"{size} bytes unpacked, at most {left} are possible")
@@ -125,7 +127,7 @@ class Unpacking:
         return payload
 
     def end(self) -> None:
-        """What comes after these payloads, in a workflow task, are messages."""
+        """Lower the budget after these payloads: in a workflow task, messages follow."""
         if self._in_workflow:
             self._budget.left = min(self._budget.left, FURTHER_BYTES)
 
