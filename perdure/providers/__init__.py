@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # What type checkers read; at runtime the table below says the same.
+    # For type checkers; at runtime, the table below defines the same names.
     from .base import Delta as Delta
     from .base import ModelCallOptions as ModelCallOptions
     from .base import Provider as Provider

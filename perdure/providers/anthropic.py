@@ -1,4 +1,4 @@
-"""Anthropic Messages: its requests, its responses and its stream (§7.5, §8).
+"""Anthropic Messages: its requests, responses and streams (§7.5, §8).
 
 https://docs.anthropic.com/en/api/messages
 """
@@ -33,7 +33,7 @@ from .tool_call_text import (
 from .wire_format import INSTRUCTION_ROLES, WireFormat, instructions_of, read_usage
 
 DEFAULT_MAX_TOKENS = 4096
-"""The API requires a limit (§7.5). A call raises it to what the model can write, unless the file has one."""
+"""The API requires a limit (§7.5). A call raises it to the model's maximum, unless the file sets one."""
 _UNKNOWN_MODEL_TOKENS = 32_000
 _MOST_TOKENS: tuple[tuple[str, int], ...] = (
     (r"claude-(?:instant|2|3-(?:opus|sonnet|haiku))", 4_096),
@@ -41,7 +41,8 @@ _MOST_TOKENS: tuple[tuple[str, int], ...] = (
     (r"claude-opus-4(?:-1|-0|-\d{8}|@|$)", 32_000),
     (r"claude-(?:3-7|sonnet-4|haiku-4|opus-4)", 64_000),
 )
-"""Family of models → the most tokens of one answer (https://docs.claude.com/en/docs/about-claude/models), in order."""
+"""Family of models → the maximum of tokens in one answer (https://docs.claude.com/en/docs/about-claude/models), in
+order."""
 
 _THINKING = ("thinking", "redacted_thinking")
 _USAGE = {
@@ -87,7 +88,7 @@ class AnthropicMessages(WireFormat):
         return request
 
     def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> JsonObject:
-        """Declares the functions in any case: the API refuses a conversation that mentions undeclared tools."""
+        """Declare the functions in any case: the API refuses a conversation that mentions undeclared tools."""
         declared = super().tools(functions, may_call_tools=True)
         return declared if may_call_tools else {**declared, "tool_choice": {"type": "none"}}
 
@@ -110,14 +111,14 @@ class AnthropicMessages(WireFormat):
             calls=calls,
             usage=_usage(response.get("usage")),
             finish_reason=response.get("stop_reason"),
-            # The last block is cut off where the reply is, if only its value is known, and not its text.
+            # If only the reply's value is known, and not its text, a reply that is cut off ends within its last block.
             open_calls=[len(calls) - 1] if calls and blocks[-1]["type"] == "tool_use" and not is_told else (),
             provider_calls=_provider_calls(blocks),
             original=list(blocks) if blocks != _rebuilt(text, calls) else None,
         )
 
     def for_call(self, agent: Agent, request: JsonObject) -> JsonObject:
-        """Raises the limit to the model's own; without thoughts where the last turn has none, as the API requires."""
+        """Raise the limit to the model's own; disable thinking if the last turn has none, as the API requires."""
         if self.limits_itself(agent):
             found = (most for family, most in _MOST_TOKENS if re.search(family, str(request.get("model"))))
             request = {**request, "max_tokens": next(found, _UNKNOWN_MODEL_TOKENS)}
@@ -142,7 +143,7 @@ def _turn(message: Message) -> list[JsonObject]:
 
 
 def _join(turns: list[JsonObject], more: list[JsonObject]) -> None:
-    """Keeps user and assistant turns alternating, and the tool results of a user turn before anything else."""
+    """Keep user and assistant turns alternating, and the tool results of a user turn before anything else."""
     if not (turns and more and turns[-1]["role"] == more[0]["role"]):
         turns += more
         return
@@ -155,7 +156,7 @@ _turns = Memo[Message, JsonObject](_turn, _join)
 
 
 def _lacks_thoughts(turns: Sequence[JsonObject]) -> bool:
-    """Return whether the tools of the last turn are asked for without the thoughts that the API wants before them."""
+    """Return whether the last turn's tool calls lack the thinking that the API requires before them."""
     for turn in reversed(turns):
         blocks = turn["content"]
         if turn["role"] == "assistant":
@@ -194,7 +195,7 @@ def _content(parts: Sequence[Part]) -> list[JsonObject]:
 
 
 def _own_mark(part: Part) -> JsonObject:
-    """Return the mark for the prompt cache that the part was given with."""
+    """Return the part's own prompt cache mark."""
     own = (part.model_extra or {}).get("cache_control")
     return {"cache_control": own} if own else {}
 
@@ -223,7 +224,7 @@ def _source(part: ImagePart | FilePart, media_type: str) -> dict[str, str]:
 
 
 def _tool_result(message: Message) -> JsonObject:
-    """All texts are one string (§9.5); a result other than a success is marked as an error."""
+    """Write all texts as one string (§9.5), and mark a result other than a success as an error."""
     parts = _sendable(message)
     text = only_text(parts)
     block: JsonObject = {
@@ -237,7 +238,7 @@ def _tool_result(message: Message) -> JsonObject:
 
 
 def _original_blocks(message: Message, original: Sequence[JsonObject]) -> list[JsonObject]:
-    """The original blocks, unless the text or the calls have changed; then the thinking, and what is said now.
+    """Return the original blocks; if the text or the calls have changed, the thinking and the current content.
 
     Blank text is left out: the API may send it, but refuses it in a request.
     """
@@ -274,7 +275,7 @@ def _text_and_calls(blocks: Sequence[JsonView], response_id: Any) -> tuple[str, 
 
 
 def _provider_calls(blocks: Sequence[JsonView]) -> list[ProviderCall]:
-    """Each `server_tool_use` and `mcp_tool_use`, with what came of it: a block `…_tool_result`."""
+    """Each `server_tool_use` and `mcp_tool_use`, with its result: a block `…_tool_result`."""
     results = {block["tool_use_id"]: block.get("content") for block in blocks if "tool_use_id" in block}
     calls = []
     for block in blocks:
@@ -288,7 +289,7 @@ def _provider_calls(blocks: Sequence[JsonView]) -> list[ProviderCall]:
 
 
 def _usage(usage: Any) -> Usage:
-    """The API counts cached tokens apart from the input; `Usage` counts them as part of it."""
+    """Return the usage: the API counts cached tokens apart from the input; `Usage` counts them as part of it."""
     counts = read_usage(usage, _USAGE)
     counts.input_tokens += counts.cached_input_tokens + counts.cache_write_tokens
     counts.total_tokens = counts.input_tokens + counts.output_tokens

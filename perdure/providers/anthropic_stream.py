@@ -1,4 +1,4 @@
-"""The events of an Anthropic Messages stream, put together into the response (§8)."""
+"""The events of an Anthropic Messages stream, assembled into the response (§8)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .ends import NO_END, ends
 from .errors import error_from_http
 
 LAST_IS_WHOLE = "last_block_is_whole"
-"""Marks an assembled message that was cut short after its last block, a tool call, had been closed."""
+"""Marks an assembled message that was cut short after the end of its last block, a tool call."""
 _TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 """Type of a delta → the key of its text, in the delta as in the block that it continues."""
 
@@ -25,7 +25,7 @@ class MessagesStream(StreamAssembler):
         self._message: JsonObject = {}
         self._blocks: dict[int, _Block] = {}
         self._stopped: Any = None
-        """The index of the block that was closed last."""
+        """The index of the last closed block."""
 
     def add(self, event: JsonView) -> list[Delta]:
         match None if self.is_complete else event.get("type"):
@@ -97,12 +97,12 @@ class _Block:
 
 
 def _counts(usage: Any) -> JsonObject:
-    """Return the counts that an event has; a later event leaves out, or sends as null, what has not changed."""
+    """Return the counts in an event; a later event omits unchanged counts, or sends them as null."""
     return {key: count for key, count in usage.items() if count is not None} if isinstance(usage, Mapping) else {}
 
 
 def _input(text: str, block: JsonView) -> Any:
-    """Return a tool's arguments; the plain text when they were cut off (§9.8 turns that into a tool result)."""
+    """Return a tool's arguments; the plain text if they were cut off (§9.8 turns that into a tool result)."""
     if not text:
         return block.get("input") or {}
     try:

@@ -1,4 +1,4 @@
-"""How Azure's resources are called, which deploy OpenAI's models under names and versions, and know Entra ID.
+"""Connections to Azure's resources, which deploy OpenAI's models under names and versions and accept Entra ID.
 
 https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
 """
@@ -18,33 +18,33 @@ AZURE_PROVIDERS = frozenset({"azure", "foundry"})
 ENDPOINT_VARIABLE = "AZURE_OPENAI_ENDPOINT"
 VERSION_VARIABLE = "OPENAI_API_VERSION"
 SCOPE = "https://cognitiveservices.azure.com/.default"
-"""What a token of Entra ID is asked for."""
+"""The scope of a token of Entra ID."""
 _MAX_COMPLETION_TOKENS_SINCE = "2024-09-01"
 _DATED = re.compile(r"\d{4}-\d\d-\d\d(?:-preview)?")
 _RESOURCE = re.compile(
     r"(?P<root>https?://[^/?#]+?)/*(?:/openai(?:/deployments/(?P<deployment>[^/?#]+)(?:/chat/completions)?)?)?/*"
     r"(?:\?(?P<query>[^#]*))?"
 )
-"""A resource: its root, or the address of a deployment as Azure's pages show it."""
+"""A resource: its root, or a deployment's address in the form of Azure's pages."""
 
 
 class AzureTarget(NamedTuple):
-    """Where a connection leads, and which of the SDK's clients goes there."""
+    """The target of a connection, which decides the SDK's client."""
 
     endpoint: str | None
     """The base URL, None for the provider's own; for `AsyncAzureOpenAI`, the root of the resource."""
     version: str | None = None
     """The API version, for `AsyncAzureOpenAI`; None for `AsyncOpenAI`."""
     deployment: str | None = None
-    """The one that the endpoint names; None where the model does."""
+    """The deployment in the endpoint; None if the model names it."""
 
 
 def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
-    """Return where the connection leads: without an endpoint, where the worker's environment says.
+    """Return the target of the connection; without an endpoint, the one that the worker's environment names.
 
-    A resource is called in the version that the connection, its endpoint or the environment names, or, without any, by
-    its API v1, which has none. An endpoint with another path is a base URL, unless the connection names a version.
-    Raises ModelError of kind `configuration` when there is no endpoint.
+    A resource is called in the version that the connection, its endpoint or the environment names; without any, by its
+    API v1, which has no versions. An endpoint with another path is a base URL, unless the connection names a version.
+    Raises ModelError of kind `configuration` if there is no endpoint.
     """
     given = connection.endpoint if connection else None
     endpoint = given or os.environ.get(ENDPOINT_VARIABLE) or os.environ.get("OPENAI_BASE_URL")
@@ -68,18 +68,18 @@ def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
 
 
 def limits_by_max_tokens(connection: Connection | None) -> bool:
-    """Return whether the version that is called knows `max_tokens` alone, and refuses `max_completion_tokens`."""
+    """Return whether the API version accepts only `max_tokens`, and refuses `max_completion_tokens`."""
     try:
         version = azure_target(connection, "azure").version
-    except ModelError:  # Whoever calls says that there is no endpoint.
+    except ModelError:  # The caller reports the missing endpoint.
         return False
     return bool(version and _DATED.fullmatch(version)) and str(version) < _MAX_COMPLETION_TOKENS_SINCE
 
 
 def entra_token(provider: str) -> str:
-    """Return a token of Entra ID for whoever `DefaultAzureCredential` of `azure-identity` finds here.
+    """Return a token of Entra ID for the identity that `azure-identity`'s `DefaultAzureCredential` finds here.
 
-    It is valid now; the library keeps it as long as it is. Takes a while. Raises ModelError.
+    It is valid now; the library caches it until it expires. Takes a while. Raises ModelError.
     """
     try:
         from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError

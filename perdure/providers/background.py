@@ -1,4 +1,4 @@
-"""A response that the provider makes in the background: it is read to its end, by whoever goes on with it.
+"""Background responses of a provider: read to their end, also by a later attempt that continues an earlier one's.
 
 https://platform.openai.com/docs/guides/background
 """
@@ -24,37 +24,37 @@ from .sdk_call import SdkCall, StreamReader, is_whole
 _log = get_logger("perdure.runs")
 
 END_SECONDS = 5.0
-"""How long the provider may take to end a response."""
+"""The time limit for a request to end a response."""
 FAILURES = 8
-"""In a row, without an event in between: then the call fails, and goes on with the response when it is made again."""
+"""The number of failures in a row, without an event between them, that fail the call; a retry resumes the response."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
-"""Seconds before a response is asked for again, doubled each time."""
+"""Seconds before a response is requested again, doubled each time."""
 
 SILENT_SHARE, LONGEST_SILENCE = 0.1, 60.0
-"""Of the call's time, and in seconds: a stream that is silent for longer is read on through another connection."""
+"""A share of the call's timeout, and seconds: after this much silence, a stream is read on over another connection."""
 
 BEGINNINGS = 3
-"""How often the model is asked, where the provider does not know what it has begun."""
+"""The most times that the model is called if the provider does not know the response it began."""
 
 _MENDABLE = frozenset({"authentication", "permission", "configuration"})
-"""Kinds of errors after which the same response may be had with another key."""
+"""Kinds of errors after which another key may still fetch the same response."""
 _NAMES_IT = re.compile(r"\b(?:background|store)\b", re.IGNORECASE)
 _FORMING = ("queued", "in_progress")
 _in_foreground: WeakSet[Any] = WeakSet()
-"""The clients of connections that refuse background responses, or are to store none."""
+"""The clients of connections that refuse background responses, or must not store any."""
 
 
 def is_possible(client: Any) -> bool:
-    """Return whether nothing is known against background responses through this client."""
+    """Return whether background responses may work through this client: no refusal is known."""
     return client not in _in_foreground
 
 
 class NoBackgroundError(Exception):
-    """The provider makes no responses in the background."""
+    """The provider does not make background responses."""
 
 
 class _Reader(StreamReader):
-    """Reads a stream, has the id of its response recorded before it reads on, and then the number of each event."""
+    """Reads a stream; records the id of its response before it reads on, and then the number of each event."""
 
     def __init__(
         self, assembler: StreamAssembler, on_delta: Callable[[Delta], None], response: BackgroundResponse
@@ -63,10 +63,10 @@ class _Reader(StreamReader):
         self._response = response
         self._silence = asyncio.timeout(None)
         self.has_skipped = False
-        """Whether pieces came again that were read before."""
+        """Whether earlier pieces came again."""
 
     async def read(self, response: Any) -> None:
-        """Read to the end, or until nothing comes for long, as through a connection that was lost without a word."""
+        """Read to the end, or until the stream is silent for too long, as after a connection was lost silently."""
         try:
             async with asyncio.timeout(None) as self._silence:
                 self._expect_more()
@@ -91,7 +91,7 @@ class _Reader(StreamReader):
             self._response.advance(number)
 
     def end(self) -> None:
-        if not self._response.is_kept:  # Else an event says that the response has ended, or the provider is asked.
+        if not self._response.is_kept:  # Otherwise an event, or the provider, reports the end.
             super().end()
 
     async def between(self) -> None:
@@ -102,7 +102,7 @@ class _Reader(StreamReader):
 
 @dataclass
 class BackgroundResponse:
-    """One call: a response is begun, or one is read on that another attempt has begun."""
+    """One call: begins a response, or reads on one that another attempt began."""
 
     call: SdkCall
     new_assembler: Callable[[], StreamAssembler]
@@ -118,13 +118,13 @@ class BackgroundResponse:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the provider has a response that can be asked for again."""
+        """Whether the provider has a response that can be requested again."""
         return bool(self._id)
 
     async def answer(self, request: JsonView) -> JsonObject:
         """Return the whole response. Raises ModelError for every failure, and NoBackgroundError before any answer.
 
-        After a failure, the record still has the response where it is worth while to go on with it.
+        After a failure, the record keeps the response if it is worth resuming.
         """
         try:
             async with asyncio.timeout(self.call.timeout):
@@ -155,11 +155,11 @@ class BackgroundResponse:
         raise self.call.error("The provider does not know the responses that it has just begun", "server")
 
     async def _begin(self, request: JsonView) -> JsonObject:
-        """Ask for a response, and read it. Raises NoBackgroundError where the provider has no such thing."""
+        """Request a response, and read it. Raises NoBackgroundError if the provider does not support this."""
         assembler = self.new_assembler()
         reader = _Reader(assembler, self.on_delta, self)
         body = {**request, "background": True, "store": True}
-        if "background_options" not in request:  # What the provider may put off is never streamed.
+        if "background_options" not in request:  # A response that the provider may postpone is never streamed.
             body["stream"] = True
         try:
             async with self.call.response(body) as response:
@@ -176,7 +176,7 @@ class BackgroundResponse:
         return await self._end_of(assembler, reader, is_from_start=True)
 
     async def _unstreamed(self, response: Any) -> JsonObject | None:
-        """Return an answer that is there already; None for one that is to be asked for."""
+        """Return an answer that is complete already; None for one that must be requested."""
         made = await self.call.whole(response)
         self.hear({"type": "response.created", "response": made})
         if self._id:
@@ -186,13 +186,13 @@ class BackgroundResponse:
         return made
 
     async def _go_on(self) -> JsonObject:
-        """Read on where another attempt has stopped. Raises ModelError of status 404 for an unknown response."""
+        """Resume the response of another attempt. Raises ModelError of status 404 for an unknown response."""
         assembler = self.new_assembler()
         reader = _Reader(assembler, self.on_delta, self)
         return await self._end_of(assembler, reader, is_from_start=self._after is None)
 
     async def _end_of(self, assembler: StreamAssembler, reader: _Reader, *, is_from_start: bool) -> JsonObject:
-        """Read the stream to its end, however often it breaks off, and return the response."""
+        """Read the stream to its end, reconnecting each time it breaks off, and return the response."""
         pauses = failures = 0
         while self._id and not (assembler.is_complete or assembler.refusal):
             before = self._after
@@ -229,7 +229,7 @@ class BackgroundResponse:
             self._may_stream = False
 
     async def _ended(self) -> JsonObject | None:
-        """Return the response as the provider has it, once it is whole. Raises ModelError when it has failed."""
+        """Return the provider's response once it is complete. Raises ModelError when it has failed."""
         async with self.call.response(None, below=f"/{self._id}") as got:
             response = await self.call.whole(got)
         self.hear({"type": f"response.{response.get('status')}", "response": response})
@@ -239,7 +239,7 @@ class BackgroundResponse:
         return response
 
     def hear(self, event: JsonView) -> None:
-        """Take what an event says about the response as such. Raises ModelError when it has failed."""
+        """Read an event's state of the response itself. Raises ModelError when it has failed."""
         response = event.get("response")
         if not isinstance(response, dict):
             return
@@ -257,17 +257,17 @@ class BackgroundResponse:
             self._id = (short_word(response.get("id")) or "") if is_background else ""
 
     def _give_up(self, why: str) -> None:
-        """Ask this connection for no further response in the background, and log why."""
+        """Request no further background response over this connection, and log why."""
         _in_foreground.add(self.call.client)
         url = str(self.call.client.base_url)
         _log.info("No responses in the background from %s: %s (perdure docs background-responses)", url, why)
 
     def has_read(self, number: Any) -> bool:
-        """Return whether the event of that number was read."""
+        """Return whether the event with that number was read."""
         return self._after is not None and isinstance(number, int) and number <= self._after
 
     def advance(self, number: int) -> None:
-        """Take that the event of that number was read."""
+        """Remember that the event with that number was read."""
         if self.has_read(number):
             return
         self._after = number
@@ -275,7 +275,7 @@ class BackgroundResponse:
             self.record.advance(number)
 
     async def settle(self) -> None:
-        """Have the id recorded, if it is not."""
+        """Record the id, if it is not recorded yet."""
         if self._id and not self._is_recorded:
             self._is_recorded = True
             await self.record.record(self._id)
@@ -287,7 +287,7 @@ class BackgroundResponse:
 
 
 async def end_response(call: SdkCall, id: str) -> None:
-    """Have the provider end the response; one that has ended already stays as it is. Never raises."""
+    """Ask the provider to end the response; one that has ended already stays as it is. Never raises."""
     with suppress(ModelError, TimeoutError):
         async with asyncio.timeout(END_SECONDS), call.response({}, below=f"/{id}/cancel"):
             return

@@ -1,4 +1,4 @@
-"""What a provider does (§7, §8, §11), and the functions that an agent offers to a model, in no wire format."""
+"""The interface of a provider (§7, §8, §11), and the functions that an agent offers to a model, in no wire format."""
 
 from __future__ import annotations
 
@@ -19,86 +19,86 @@ from .memo import Memo
 from .tool_call_text import AcceptedMediaTypes, compact_json
 
 BLOCK_SIZE = 500
-"""What a tool call or a content block counts for in `StreamAssembler.size`, besides its text: so much it takes."""
+"""The size of a tool call or a content block in `StreamAssembler.size`, besides its text: about its memory."""
 _VALUE_SIZE = 64
 """The same for a list or an object in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of an answer, as it is streamed."""
+    """A piece of a streamed answer."""
 
     kind: Literal["text", "thinking"]
     text: str
 
 
 class CallSeries(NamedTuple):
-    """The calls that a model call belongs to: those of a run, or of a session."""
+    """The series of calls that a model call belongs to: those of a run, or of a session."""
 
     key: str = ""
-    """Identifies them for the provider, in at most 64 characters, and tells nobody else anything; "" for none."""
+    """Identifies the series for the provider, in at most 64 characters, without revealing anything; "" for none."""
     goes_on: bool = False
-    """Whether there may be another call, which begins with what this one sends."""
+    """Whether another call may follow that begins with this one's messages."""
 
 
 ALONE = CallSeries()
 
 
 def ignore(delta: Delta) -> None:
-    """For a stream that nobody watches."""
+    """Ignore a piece of a stream without watchers."""
 
 
 @dataclass(frozen=True)
 class ModelCallOptions:
-    """How one call is made."""
+    """The options of one call."""
 
     timeout: float
     """Seconds, for the whole call."""
     stream: bool = False
-    """Whether a stream is asked for, where the API has one."""
+    """Whether to request a stream, if the API has one."""
     on_delta: Callable[[Delta], None] = ignore
-    """Sees each piece of a streamed answer; it does not raise."""
+    """Called with each piece of a streamed answer; it does not raise."""
     max_bytes: int = DEFAULT_ANSWER_BYTES
-    """An answer of more bytes, counted as it is unpacked, is given up."""
+    """The limit of an answer, in unpacked bytes; a larger one is given up."""
     series: CallSeries = ALONE
     """For the provider's prompt cache."""
 
 
 class BackgroundRecord(ABC):
-    """What is kept of a response that the provider makes in the background, so that another attempt goes on with it.
+    """The record of a background response, by which another attempt resumes it.
 
-    Called from the event loop that the provider is called on.
+    Called from the event loop of the provider's call.
     """
 
     @property
     @abstractmethod
     def response(self) -> str:
-        """The provider's id of the response that an attempt before this one has begun; "" for none."""
+        """The provider's id of the response that an earlier attempt began; "" for none."""
 
     @property
     @abstractmethod
     def after(self) -> int | None:
-        """The number of the last event of it that was read; None for none."""
+        """The number of its last event that was read; None for none."""
 
     @abstractmethod
     async def record(self, response: str) -> None:
-        """Keep the id; returns when another attempt would find it. Never raises."""
+        """Record the id; returns when another attempt would find it. Never raises."""
 
     @abstractmethod
     def advance(self, after: int) -> None:
-        """Keep that this event was read, and that `on_delta` has seen what it says."""
+        """Record that this event was read, and that `on_delta` has received its text."""
 
     @abstractmethod
     async def forget(self) -> None:
-        """Keep that the response is lost, because the provider does not know it: the model is asked anew."""
+        """Record that the response is lost, because the provider does not know it: the model is called anew."""
 
     @abstractmethod
     async def end(self) -> None:
-        """Keep no response any more: it has failed, or was ended."""
+        """Delete the record: the response has failed, or was ended."""
 
     @abstractmethod
     async def is_handed_on(self) -> bool:
-        """Return whether another attempt goes on with the response, now that this one is cancelled."""
+        """Return whether another attempt resumes the response, now that this one is cancelled."""
 
 
 class Provider(ABC):
@@ -112,11 +112,12 @@ class Provider(ABC):
     title: ClassVar[str] = "this API"
     """The API's name for people."""
     media: ClassVar[AcceptedMediaTypes | None] = None
-    """The images, recordings and files that the API takes, so that a run with others is not started; None: unknown."""
+    """The images, recordings and files that the API accepts, so that a run with others does not start; None:
+    unknown."""
 
     def __init__(self, key: str) -> None:
         self.key = key
-        """The key that the provider was found under: `openai` and `azure` share a class."""
+        """The provider's key: `openai` and `azure` share a class."""
 
     @abstractmethod
     def to_request(
@@ -129,10 +130,10 @@ class Provider(ABC):
     ) -> JsonObject:
         """Return the body of the request, model included (§7).
 
-        `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself,
-        `parameters` being a JSON Schema. With `may_call_tools=False` the model has to answer without tools; they
-        are declared all the same where the API refuses a conversation that mentions undeclared ones. Raises
-        ValueError for what the API cannot express.
+        `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself, `parameters`
+        being a JSON Schema. With `may_call_tools=False` the model must answer without tools; they are still declared if
+        the API refuses a conversation that mentions undeclared ones. Raises ValueError for anything that the API cannot
+        express.
         """
 
     @abstractmethod
@@ -151,26 +152,26 @@ class Provider(ABC):
 
     @abstractmethod
     async def call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> JsonObject:
-        """Sends the request once, without retries, and gives the raw response, streamed or not, its text valid.
+        """Send the request once, without retries, and return the raw response, streamed or not, its text valid.
 
-        References in the agent's connection are already resolved.
-        Raises ModelError for every failure.
-        Cancelling the coroutine ends the HTTP request at once.
+        References in the agent's connection are already resolved. Raises ModelError for every failure. Cancelling the
+        coroutine ends the HTTP request at once.
         """
 
     async def call_in_background(
         self, agent: Agent, request: JsonView, options: ModelCallOptions, record: BackgroundRecord
     ) -> JsonObject | None:
-        """As `call`, of a response that outlives its caller at the provider; `record` is what is kept of it.
+        """Make the call by a background response, which outlives its caller at the provider; `record` keeps track of
+        it.
 
-        It goes on with a recorded one. Returns None where the API has no such thing, or this call is not worth it: then
-        it has asked for nothing, and `call` is to be made. When the coroutine is cancelled, the response is ended,
-        unless another attempt goes on with it.
+        Resumes a recorded response. Returns None if the API does not support this, or this call is not worth it: then
+        nothing was requested, and the caller must use `call`. When the coroutine is cancelled, it ends the response,
+        unless another attempt resumes it.
         """
         return None
 
     async def end_response(self, agent: Agent, response: str) -> None:
-        """End a response that is made in the background, so that it costs no more; one that has ended stays as it is.
+        """End a background response, so that it costs no more; one that has ended stays as it is.
 
         References in the agent's connection are already resolved. Never raises.
         """
@@ -178,35 +179,35 @@ class Provider(ABC):
 
 
 class StreamAssembler(ABC):
-    """Assembles the events of one stream into the response that a call without streaming gives."""
+    """Assembles the events of one stream into the response that a call without streaming returns."""
 
     refusal: str = ""
-    """The words in which the model refuses; "" as long as it does not."""
+    """The model's words of refusal; "" without a refusal."""
     is_complete: bool = False
     """Whether the provider has reported the end of the answer."""
     has_all: bool = False
-    """Whether the end of the answer has brought all of it, also what came in earlier events."""
+    """Whether the final event contained the whole answer, including earlier events' pieces."""
     size: int = 0
-    """About how many characters the response so far holds."""
+    """The approximate number of characters in the response up to now."""
 
     @abstractmethod
     def add(self, event: JsonView) -> list[Delta]:
-        """Takes one event and gives what it adds to the answer.
+        """Take one event and return its additions to the answer.
 
-        Raises ModelError for an event that reports a failure, and LookupError, TypeError or AttributeError for one
-        that is not an event of this API.
+        Raises ModelError for an event that reports a failure, and LookupError, TypeError or AttributeError for one that
+        is not an event of this API.
         """
 
     @abstractmethod
     def response(self) -> JsonObject:
-        """Return the response so far; raises like `add`."""
+        """Return the response up to now; raises like `add`."""
 
 
 PROVIDER_KIND = "provider"
 
 
 def weight(value: Any) -> int:
-    """Return about how many characters take as much memory as the JSON value does."""
+    """Return the approximate number of characters that need as much memory as the JSON value."""
     if isinstance(value, str):
         return len(value)
     written = compact_json(value)
@@ -234,8 +235,8 @@ def offered_functions(
 
     `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server knows (MCP,
     OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. With `allow_strict=False`, strict tools are
-    offered as ordinary ones. `along_with` holds the messages that go to the model with the functions: when they
-    are `Unchanging`, so is the agent. Raises ValueError for a union without alternatives.
+    offered as ordinary ones. `along_with` holds the messages that go to the model with the functions: if they are
+    `Unchanging`, so is the agent. Raises ValueError for a union without alternatives.
     """
     declared = _DECLARED[allow_strict].of(agent, along_with=along_with)
     offered = {definition.name: definition for definition in declared}
@@ -287,11 +288,11 @@ MAX_VALUE_CHARS = 300
 MAX_ENTRIES = 20
 MAX_DEPTH = 6
 _HIDDEN = ("encrypted", "result")
-"""What only the provider can read, or is a whole picture, begins so."""
+"""Prefixes of keys whose values only the provider can read, or that hold a whole picture."""
 
 
 def provider_call(name: str, id: Any, status: Any, details: JsonView) -> ProviderCall:
-    """Return what is recorded of one call; of `details`, as much as people read."""
+    """Return the record of one call, with the readable part of `details`."""
     shortened = _shorten({key: value for key, value in details.items() if value not in (None, "", [], {})}, 0)
     status = status if isinstance(status, str) else "completed"
     return ProviderCall(name=name[:100], id=str(id or "")[:200], status=status[:100], details=shortened)
@@ -311,6 +312,6 @@ def _shorten(value: Any, depth: int) -> Any:
 
 
 def rename_keys(request: JsonObject, names: Mapping[str, str]) -> JsonObject:
-    """Return the request with other names of keys; "" leaves one out."""
+    """Return the request with its keys renamed; a key renamed to "" is left out."""
     pairs = ((names.get(key, key), value) for key, value in request.items())
     return {key: value for key, value in pairs if key}

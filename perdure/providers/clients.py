@@ -29,7 +29,7 @@ NO_KEY = "no-key"
 """Sent to a server that needs no key: the SDKs refuse to start without one."""
 
 MAX_ERROR_BYTES = 16 * 1024 * 1024
-"""Of an error's body, unpacked. So much is read because what decides about a retry may be at its end."""
+"""The limit of an error's body, unpacked. It is generous because the part that decides a retry may come last."""
 _OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 MAX_REDIRECTS = 5
@@ -49,7 +49,7 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = 
 def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:
     """Return the client for a connection; the same one for the same endpoint and key in the running event loop.
 
-    Raises ModelError of kind `configuration` when the connection lacks something.
+    Raises ModelError of kind `configuration` if the connection lacks something.
     """
     if connection is not None and connection.kind == "reference":
         return _registered_client(connection, sdk, provider)
@@ -67,7 +67,7 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
 
 
 def is_without_key(client: Any) -> bool:
-    """Return whether a client of perdure's sends a placeholder in the place of a key."""
+    """Return whether a client made by perdure sends a placeholder instead of a key."""
     return getattr(client, "api_key", None) == NO_KEY
 
 
@@ -76,20 +76,20 @@ async def load_sdk(sdk: SdkNames) -> None:
 
     Raises ImportError when the SDK is not installed.
     """
-    # sys.modules would not do: it also holds modules whose import has only begun.
+    # sys.modules is not enough: it also lists modules whose import has only begun.
     if sdk.module not in _imported:
         await asyncio.to_thread(import_module, sdk.module)
         _imported.add(sdk.module)
 
 
 async def close_clients() -> None:
-    """Closes every client of the running event loop; the next call opens a new one."""
+    """Close every client of the running event loop; the next call opens a new one."""
     for client in _clients.pop(asyncio.get_running_loop(), {}).values():
         await client.close()
 
 
 def register_connection(name: str, client: Any) -> None:
-    """Registers an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) under a name, in place of an earlier one."""
+    """Register an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) under a name, replacing an earlier one."""
     know_client(name, client)
     with _lock:
         _known_connections[name] = client
@@ -102,7 +102,7 @@ def get_connection(name: str) -> Any:
 
 
 def clear_connections() -> None:
-    """Forgets every registered client, without closing any."""
+    """Forget every registered client, without closing any."""
     with _lock:
         for name in _known_connections:
             know_client(name, None)
@@ -139,7 +139,7 @@ def _target(sdk: SdkNames, connection: Connection | None, provider: str) -> Azur
 
 
 def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> tuple[str, Secret]:
-    """Return the client's argument for the key, and the key; a key of the environment only for whom it is meant."""
+    """Return the client's argument for the key, and the key; a key from the environment only for its own servers."""
     if connection is not None and connection.kind == "anonymous":
         return "api_key", NO_KEY
     if connection is not None and connection.api_key:
@@ -174,21 +174,21 @@ def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, i
         place["azure_deployment"] = target.deployment
     if not target.version:
         place = {"base_url": target.endpoint}
-        # A plain client sends a token as it sends keys, and asks for one that changes.
+        # A plain client sends a token as it sends keys, and asks for a current one.
         key = {argument if argument == "auth_token" else "api_key": secret for argument, secret in key.items()}
     client = getattr(import_module(sdk.module), name)(
         **key,
         **place,
         max_retries=0,
         default_headers=headers,
-        # No cookies: all runs of the worker would send them, and it would keep them for ever.
+        # No cookies: all of the worker's runs would share them, for ever.
         http_client=_http_client_class(sdk.module)(
             verify=tls_context(), cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         ),
         **dict(sdk.options),
     )
     if not is_own:
-        # What the SDK has read of the environment besides is not for this server.
+        # Other settings that the SDK reads from the environment are not for this server.
         client._custom_headers = headers
         for name in {*_AMBIENT, *_KEYS} - key.keys():
             if getattr(client, name, None):
@@ -198,10 +198,10 @@ def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, i
 
 @cache
 def _http_client_class(module: str) -> Callable[..., Any]:
-    """SDK's own kind of HTTP client, which follows redirects within a server alone, and reads less of errors.
+    """SDK's own HTTP client class, changed to follow redirects only within a server, and to limit error bodies.
 
-    Of a redirected request's keys, httpx leaves out no more than `Authorization`. The SDKs read the body of an error
-    themselves, whatever that unpacks to; here at most `MAX_ERROR_BYTES`.
+    On a redirect, httpx removes no key but `Authorization`. The SDKs read an error's body themselves, without a limit
+    on its unpacked size; this class reads at most `MAX_ERROR_BYTES`.
     """
     default: Any = import_module(module).DefaultAsyncHttpxClient
 
@@ -215,11 +215,11 @@ def _http_client_class(module: str) -> Callable[..., Any]:
                 await response.aclose()
                 response = await super().send(response.next_request, **options)
             readable = response if response.is_success or response.is_closed else await _readable(response)
-            readable.encoding = UTF_8  # As JSON and events are, whatever the server says.
+            readable.encoding = UTF_8  # The encoding of JSON and events, whatever charset the server declares.
             return readable
 
         def __del__(self) -> None:
-            """Closes connections that nobody has closed, as the SDKs' own clients do."""
+            """Close connections that were left open, as the SDKs' own clients do."""
             with suppress(Exception):
                 if not self.is_closed:
                     asyncio.get_running_loop().create_task(self.aclose())
@@ -235,9 +235,7 @@ def _is_same_server(url: Any, other: Any) -> bool:
 
 
 def tls_context(*, trust_env: bool = True) -> ssl.SSLContext:
-    """Return what all of a process's connections are checked with: each client of its own would take 30 ms to make
-    one.
-    """
+    """Return the TLS context that all of a process's connections share: creating one takes 30 ms."""
     return _tls_context(authorities_now() if trust_env else None)
 
 
@@ -257,14 +255,14 @@ async def _read_into(content: bytearray, response: Any) -> None:
 
 
 async def _readable(response: Any) -> Any:
-    """The response, read as far as it can be and may be: its status says enough."""
+    """Return the response with its content as far as it is readable and within the limit: its status is enough."""
     import httpx2
 
     content = bytearray()
     with suppress(httpx2.HTTPError):
         await _read_into(content, response)
     await response.aclose()
-    # The content is unpacked already, and perhaps not whole.
+    # The content is unpacked already, and may be incomplete.
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
     return httpx2.Response(
         response.status_code, headers=headers, content=bytes(content[:MAX_ERROR_BYTES]), request=response.request

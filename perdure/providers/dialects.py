@@ -1,4 +1,4 @@
-"""What each server takes of a conversation, and which fields of its own it wants back.
+"""The rules of each server for conversations, and the private fields that it wants back.
 
 The rows are in `dialects.toml`.
 """
@@ -32,17 +32,18 @@ class WireDialect:
 
     name: str
     hosts: tuple[str, ...] = ()
-    """How the server is recognised in an endpoint: `name`, `name:port`, or `*.domain`."""
+    """The endpoints of the server: `name`, `name:port`, or `*.domain`."""
     ids: str = "[a-zA-Z0-9]{9}"
-    """The ids of calls that it takes, as a regular expression; others are replaced by nine letters and digits."""
+    """A regular expression of the call ids that it accepts; nine letters and digits replace others."""
     derive_id: Callable[[str], str] | None = None
-    """Makes an id that it takes out of nine letters and digits, where it takes none of these, not even its own."""
+    """Derives an acceptable id from nine letters and digits, for a server that does not accept these, not even its
+    own."""
     keeps: tuple[str, ...] = ("reasoning_details", "extra_content")
-    """Fields of its messages and calls (Chat Completions) that it is sent back, as they came."""
+    """Fields of its messages and calls (Chat Completions) that are sent back unchanged."""
     keeps_beside_calls: tuple[str, ...] = ("reasoning_content",)
-    """Such fields that it wants back only of messages that ask for tools."""
+    """Fields that are sent back only in messages with tool calls."""
     fills: JsonView = field(default_factory=dict)
-    """Fields that it requires of a message with calls, for those that other servers wrote."""
+    """Fields that it requires of a message with calls, filled in if another server wrote it."""
     fills_call: JsonView = field(default_factory=dict)
     """Fields that it requires of the first call of such a message."""
     needs_user: bool = True
@@ -50,9 +51,9 @@ class WireDialect:
     sees: bool = True
     """Whether it takes images and files; without, those in a tool's result are described in words."""
     refuses: tuple[str, ...] = ()
-    """Keys of requests that it refuses; they are left out, with a remark."""
+    """Keys of requests that it refuses; they are left out, with a note."""
     renames: Mapping[str, str] = field(default_factory=dict)
-    """Keys of requests that it calls otherwise."""
+    """Keys of requests that have other names there."""
 
 
 _ANY = WireDialect(name="any")
@@ -62,21 +63,21 @@ _registered: dict[str, WireDialect] = {}
 
 
 class Recipient(NamedTuple):
-    """Where a request goes: whose private fields it may have, and how it is spoken to."""
+    """The receiver of a request: decides the private fields and the dialect."""
 
     name: str
-    """Marks what only this server understands (`provider_content.server`)."""
+    """Marks content that only this server understands (`provider_content.server`)."""
     dialect: WireDialect
 
 
 def register_dialect(dialect: WireDialect) -> None:
-    """Add a server's dialect in this process, before all others; one of the same name is replaced."""
+    """Add a server's dialect in this process, before all others; it replaces one of the same name."""
     _registered[dialect.name] = dialect
     _dialect.cache_clear()
 
 
 def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
-    """Return the server that the agent's model is called on, with the dialect that it is known by.
+    """Return the server of the agent's model, with its dialect.
 
     Raises ValueError for a `dialect` of the file that this process does not know.
     """
@@ -84,7 +85,7 @@ def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
     endpoint = (connection.endpoint if connection else None) or os.environ.get(sdk.endpoint_variable) or ""
     chosen = (options and options.dialect) or ""
     address = urlsplit(endpoint)
-    # One host may have several services: below its paths, which may hold secrets, or as a proxy with their dialects.
+    # One host may run several services: below its paths, which may contain secrets, or as a proxy with their dialects.
     below = blake2b(f"{address.path.rstrip('/')} {chosen}".encode(), digest_size=6).hexdigest()
     where = f"{address.netloc.rpartition('@')[2].lower()} {below}"
     name = provider if not endpoint or sdk.is_providers(endpoint) else where
@@ -105,7 +106,7 @@ def _dialect(chosen: str, endpoint: str, provider: str) -> WireDialect:
 
 
 def dialect_problem(name: str) -> str | None:
-    """Return why no request can follow the dialect of that name in this process; None when it can."""
+    """Return why this process can't use the dialect of that name; None if it can."""
     if name in (known := known_dialects()):
         return None
     return f"there is no dialect {name!r}{did_you_mean(name, known)}: expected one of {', '.join(sorted(known))}"
@@ -113,7 +114,7 @@ def dialect_problem(name: str) -> str | None:
 
 def known_dialects() -> dict[str, WireDialect]:
     """Return all dialects by their names: the registered ones first, those of installed packages, and the table."""
-    # A name keeps the place where it comes first, with the value that comes last.
+    # A name keeps its first position and takes its last value.
     added = {**_registered, **_installed(), **_registered}
     return {**added, **table(), **added}
 

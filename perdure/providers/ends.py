@@ -1,4 +1,4 @@
-"""How a reply ended: one verdict for each, whatever the API and whether it was streamed (words: `errors.toml`)."""
+"""The end of a reply: one verdict for each, for any API, streamed or not (words: `errors.toml`)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .tool_call_text import Call
 ReplyEnd = Literal["whole", "cut_short", "paused"]
 Failure = Literal["refused", "empty", "broken", "overflow"]
 Ended = ReplyEnd | Failure
-"""A call whose reply is none of the first three has failed."""
+"""The verdict on a reply; a call whose reply is none of the first three has failed."""
 
 NO_END = "incomplete"
-"""The word for a stream that does not say how it ended, as one that a proxy has lost and closed."""
+"""The word for a stream without a final event, as after a proxy lost and closed it."""
 NAMELESS = "Error: The call names no tool. Call the tool again, by its name"
 _FULL = "model_context_window_exceeded"
 _FAILURES: Mapping[Failure, tuple[ModelErrorKind, str]] = {
@@ -34,41 +34,41 @@ _FAILURES: Mapping[Failure, tuple[ModelErrorKind, str]] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model says in one response, in any wire format."""
+    """The model's answer in one response, in any wire format."""
 
     text: str
     calls: Sequence[Call]
     usage: Usage
     finish_reason: Any
-    """The provider's own word for why the model stopped, or anything else that stands in its place."""
+    """The provider's own word for why the model stopped, or any other value in its place."""
     refusal: str = ""
     """The words that the API marks as a refusal."""
     error: Any = None
     """The error that the provider reports inside the answer."""
     by_default: Ended = "whole"
-    """How the reply ended, where the word is not known."""
+    """The verdict for an unknown word."""
     open_calls: Collection[int] = ()
-    """Which calls the API does not mark as complete, so that a reply that ended early may have cut them off."""
+    """The calls that the API does not mark as complete, so that an early end may have cut them off."""
     provider_calls: Sequence[ProviderCall] = ()
-    """What the provider has executed itself."""
+    """The tool calls that the provider executed itself."""
     original: list[Any] | None = None
-    """The content of the response, when the text and the tool calls do not say all of it."""
+    """The content of the response, if the text and the tool calls do not contain all of it."""
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls as the run has them; one without a name can't be made, and the model is told so."""
+        """The calls in the run's form; one without a name can't be executed, and the model is informed."""
         return [ToolCall(**call._asdict(), fault=None if call.name else NAMELESS) for call in self.calls]
 
 
 @cache
 def ends() -> Mapping[str, Ended]:
-    """Return how a reply ended, by the words that end one which is not whole."""
+    """Return the verdicts by the words that end an incomplete reply."""
     known: Mapping[Ended, Sequence[str]] = table()["ends"]
     return {word: ended for ended, words in known.items() for word in words} | dict.fromkeys(FILTERED, "refused")
 
 
 def verdict(answer: Answer) -> Ended:
-    """Return how the reply ended. Never raises."""
+    """Return the verdict on the reply. Never raises."""
     word = end_word(answer.finish_reason)
     ended = ends().get(word, answer.by_default)
     if answer.error:
@@ -86,7 +86,7 @@ def verdict(answer: Answer) -> Ended:
 
 
 def require_reply(answer: Answer, provider: str) -> ReplyEnd:
-    """Return the verdict on an answer that is a reply. Raises ModelError, with what the call has used, for another."""
+    """Return the verdict on an answer that is a reply. Raises ModelError, with the call's usage, for any other."""
     ended = verdict(answer)
     if ended == "whole" or ended == "cut_short" or ended == "paused":
         return ended
@@ -100,7 +100,7 @@ def require_reply(answer: Answer, provider: str) -> ReplyEnd:
 
 
 def made_calls(answer: Answer, ended: ReplyEnd) -> list[ToolCall]:
-    """Return the calls of a reply; those that its early end may have cut off have a fault, and are not executed."""
+    """Return the calls of a reply; those that its early end may have cut off have a fault and are not executed."""
     if ended != "cut_short":
         return answer.tool_calls
     fault = (
@@ -116,7 +116,7 @@ def made_calls(answer: Answer, ended: ReplyEnd) -> list[ToolCall]:
 
 
 def _closes_by_itself(arguments: str) -> bool:
-    """Return whether the arguments are a whole JSON object. An empty one may be what was left of another."""
+    """Return whether the arguments are a complete JSON object. An empty one may be the rest of another."""
     try:
         value, repaired = parse_with_repair(arguments)
     except ToolArgumentError:

@@ -1,4 +1,4 @@
-"""Reads what a server sends in place of a response: JSON of any shape, JSON inside a text, plain text, a page."""
+"""Reads the body of a server's error: JSON of any shape, JSON inside a text, plain text, a page."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..json_types import JsonView
 from ..text import one_line
 
 _LEVELS = 8
-"""So deep are the usual shapes nested, and JSON inside a text as one more level."""
+"""The depth of the usual shapes, with JSON inside a text as one more level."""
 _MOST = 50
-"""Items of a list that are read."""
+"""The most items of a list that are read."""
 _MOST_CHARS = 64 * 1024
-"""Of a text in which JSON is looked for."""
+"""The most characters of a text that are searched for JSON."""
 _TEXT_KEYS = ("message", "Message", "detail", "error_description", "errorMessage", "msg", "error", "errors", "title")
 _INNER_KEYS = ("error", "errors", "message", "detail", "details", "innererror", "metadata", "raw")
 _CODE_KEYS = ("code", "type", "status", "reason", "__type", "error_type")
@@ -28,7 +28,7 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def error_layers(body: Any, levels: int = _LEVELS) -> list[JsonView]:
-    """Return the objects that may say what went wrong, innermost first. Never raises."""
+    """Return the objects that may describe the error, innermost first. Never raises."""
     return list(_layers(body, levels))[::-1]
 
 
@@ -45,13 +45,13 @@ def _layers(value: Any, levels: int) -> Iterator[JsonView]:
 
 
 def error_codes(layers: list[JsonView]) -> list[str]:
-    """Return the codes and types in small letters, the most specific first."""
+    """Return the codes and types in lower case, the most specific first."""
     found = [layer.get(key) for layer in layers for key in _CODE_KEYS]
     return [str(code).rpartition("#")[2].lower() for code in found if code and isinstance(code, str | int)]
 
 
 def error_message(body: Any, levels: int = _LEVELS) -> str:
-    """Return the words of an error body; "" for one without any. Never raises."""
+    """Return the message of an error body; "" for one without a message. Never raises."""
     if isinstance(body, str):
         said = [error_message(each, levels - 1) for each in _parts(body)] if levels else []
         return " ".join(filter(None, said)) if any(said[-2:-1] or said) else body.strip()
@@ -63,13 +63,13 @@ def error_message(body: Any, levels: int = _LEVELS) -> str:
 
 
 def _object_message(body: JsonView, levels: int) -> str:
-    """Return what it says: in an object or a list within it rather than in a word; and what it quotes."""
+    """Return the object's message: that of a nested object or list before a plain word; and the text that it quotes."""
     said = [body[key] for key in _TEXT_KEYS if body.get(key)]
     nested = [each for each in said if not isinstance(each, str)]
     texts = (error_message(each, levels) for each in [*nested, *said])
     text = next(filter(None, texts), "")
     place = body.get("loc")
-    if text and place and isinstance(place, list):  # What servers of FastAPI find wrong.
+    if text and place and isinstance(place, list):  # The validation errors of FastAPI servers.
         text = f"{'.'.join(map(str, place[:_MOST]))}: {text}"
     quoted = body.get("metadata")
     raw = error_message(quoted.get("raw"), levels) if isinstance(quoted, Mapping) else ""
@@ -77,7 +77,7 @@ def _object_message(body: JsonView, levels: int) -> str:
 
 
 def _parts(text: str) -> list[Any]:
-    """Return a text's JSON between what stands before and behind it, or a page's headline; [] for a plain text."""
+    """Return a text's JSON between the text before and after it, or a page's headline; [] for a plain text."""
     if _MARKUP.match(text):
         headline = _HEADLINE.search(text)
         return [one_line(html.unescape(headline[2] if headline else _TAG.sub(" ", text)), 500) or "an empty page"]

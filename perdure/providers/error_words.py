@@ -1,4 +1,4 @@
-"""The kind of a failure and the figures of an overflow, by the codes and the words of a server: `errors.toml`."""
+"""The kind of a failure and the figures of an overflow, by a server's codes and words: `errors.toml`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table() -> JsonView:
 
 @cache
 def pattern(*texts: str) -> re.Pattern[str]:
-    """Return the pattern of any of the texts, in any case of letters."""
+    """Return the pattern of any of the texts, ignoring case."""
     text = "|".join(texts)
     for name, part in table()["parts"].items():
         text = text.replace(name, part)
@@ -37,10 +37,11 @@ def _kinds_by(key: str) -> Mapping[Any, Any]:
 
 
 def error_kind(status: int | None, codes: Sequence[str], text: str, *, has_wait: bool = False) -> ModelErrorKind:
-    """Return the kind of a failure, by all that the server says; `has_wait`: it says when to ask again. Never raises.
+    """Return the kind of a failure, from all of the server's signs; `has_wait`: it names a time for a retry. Never
+    raises.
 
-    An error that comes with the status of a success, or inside a stream, may have its status among the codes; one
-    whose code is unknown is the server's, because the request was accepted.
+    An error with the status of a success, or inside a stream, may have its status among the codes; if the code is
+    unknown, the error is the server's, because it accepted the request.
     """
     if status is None or status < 400:
         status = next((int(code) for code in codes if _IS_STATUS.fullmatch(code)), 0)
@@ -66,7 +67,7 @@ def _kind_by_words(status: int, text: str, has_wait: bool) -> Any:
 
 
 def overflow_figures(text: str) -> tuple[int | None, int | None]:
-    """Return how much the model takes and how much the request had, mostly in tokens, as far as the text says so.
+    """Return the model's limit and the request's size, mostly in tokens, if the text has them.
 
     The second is larger than the first, or None. Never raises.
     """
@@ -81,6 +82,6 @@ def overflow_figures(text: str) -> tuple[int | None, int | None]:
 
 
 def _figure(digits: str) -> int:
-    """Return the number; 0 for one that is too small or too large to count the tokens of a conversation."""
+    """Return the number; 0 for one that is too small or too large to be a conversation's count of tokens."""
     number = int(digits.replace(",", ""))
     return number if number in _PLAUSIBLE else 0

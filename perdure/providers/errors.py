@@ -1,4 +1,4 @@
-"""Classifies the failures of model calls as one `ModelError` each (§12.4): refusals and nonsense included."""
+"""Classifies each failure of a model call as a `ModelError` (§12.4), including refusals and malformed responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .error_words import error_kind, overflow_figures
 
 UNEXPECTED_FORMAT = "Unexpected response format"
 MAX_NAME_CHARS = 200
-"""For what a provider gives as an id or as one word."""
+"""The limit for a provider's ids and single words."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PIECE = re.compile(
     r"(\d+(?:\.\d+)?) {0,2}(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])", re.I
@@ -32,9 +32,10 @@ _AGAIN = re.compile(
 )
 _DURATION_CHARS = 100
 _READ_CHARS = 32 * 1024
-"""Of the beginning and of the end of a text, so far as its words are searched: servers quote the request between."""
+"""The characters at the beginning and at the end of a text that are searched: between them, servers quote the
+request."""
 _EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
-"""A wait that is at least so long is a point in time instead."""
+"""A wait of at least this size is a point in time instead."""
 
 
 def error_from_http(
@@ -42,8 +43,8 @@ def error_from_http(
 ) -> ModelError:
     """Typed error for an HTTP response, or for an error inside a stream (`status` None or 200). Never raises.
 
-    `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. The beginning and
-    the end of the text decide about the kind; the error holds so much of it as `bounded_text` leaves.
+    `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. The beginning and the end
+    of the text decide the kind; the error holds as much of it as `bounded_text` leaves.
     """
     layers, whole = error_layers(body), error_message(body) or fallback
     text = whole if len(whole) <= 2 * _READ_CHARS else f"{whole[:_READ_CHARS]} … {whole[-_READ_CHARS:]}"
@@ -65,7 +66,7 @@ def error_from_http(
 
 
 def _unknown_text(status: int | None, body: Any) -> str:
-    """Return the status, and the body as it is."""
+    """Return the status, and the body unchanged."""
     return f"HTTP status {status}{f': {json_excerpt(body)}' if body else ''}"
 
 
@@ -76,7 +77,7 @@ def _redirect_text(headers: Mapping[str, str]) -> str:
 
 
 def error_from_exception(error: Exception, *, provider: str) -> ModelError:
-    """Return the typed error for what an SDK or its HTTP client raised. Never raises."""
+    """Return the typed error for an exception of an SDK or its HTTP client. Never raises."""
     if isinstance(error, ModelError):
         return error
     response = getattr(error, "response", None)
@@ -90,7 +91,8 @@ def error_from_exception(error: Exception, *, provider: str) -> ModelError:
 def asked_wait(
     headers: Mapping[str, str], layers: list[JsonView], message: str, *, now: float | None = None
 ) -> float | None:
-    """Return the seconds that the server asks to wait, wherever it says so; None if it does not. Never raises."""
+    """Return the seconds that the server asks to wait, from any of the usual places; None if it does not. Never
+    raises."""
     now = time.time() if now is None else now
     told = [layer["headers"] for layer in layers if isinstance(layer.get("headers"), Mapping)]
     all_headers = [{str(key).lower(): value for key, value in each.items()} for each in (headers, *told)]
@@ -117,14 +119,14 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None)
 
 
 def _reset(headers: Mapping[str, str], now: float) -> float | None:
-    """Return when the last of the limits that are used up is set back, by `x-ratelimit-reset…` or the like."""
+    """Return when the last exhausted limit is reset, by `x-ratelimit-reset…` or the like."""
     names = [name for name in headers if "ratelimit" in name and "reset" in name]
     used_up = [name for name in names if _number(headers.get(name.replace("reset", "remaining"), "0")) == 0]
     return max(filter(None, [_wait(headers[name], now) for name in used_up]), default=None)
 
 
 def _wait(spelled: Any, now: float) -> float | None:
-    """Return the seconds from now: of a number, a duration such as `6m0.5s`, or a point in time."""
+    """Return the seconds from now, from a number, a duration such as `6m0.5s`, or a point in time."""
     seconds = _number(spelled)
     if seconds is None and isinstance(spelled, str):
         seconds = _duration(spelled.strip()) or _seconds_until(spelled.strip(), now)
@@ -165,7 +167,7 @@ def request_id(headers: Mapping[str, str], body: Any) -> str | None:
 
 
 def short_word(value: Any) -> str | None:
-    """Return an id or a word as the provider gives it, at most `MAX_NAME_CHARS` of it; None for anything but a text."""
+    """Return at most `MAX_NAME_CHARS` of a provider's id or word; None for anything but a text."""
     return valid_text(value[:MAX_NAME_CHARS]) if value and isinstance(value, str) else None
 
 
@@ -179,7 +181,7 @@ def _transport_error(error: Exception, provider: str) -> ModelError:
     if any(isinstance(cause, httpx2.TransportError | OSError) for cause in chain):
         return ModelError(f"Connection error: {innermost}", kind="connection", provider=provider)
     if any(isinstance(cause, httpx2.DecodingError | ValueError | RecursionError) for cause in chain):
-        # Not Python's own words for what that led to.
+        # Without Python's own text for the resulting exception.
         why = "it is nested too deeply" if isinstance(chain[-1], RecursionError) else innermost
         return ModelError(f"{UNEXPECTED_FORMAT}: {why}", kind="invalid_response", provider=provider)
     return ModelError(innermost, kind="server", provider=provider)
@@ -195,15 +197,15 @@ SHOWN_CHARS = 300
 
 
 class UnexpectedFormatError(ValueError):
-    """What the provider sent is nothing that its API specifies."""
+    """The provider's response is not one that its API specifies."""
 
     def __init__(self, got: str) -> None:
-        """`got` is what it sent, as `shown` gives it."""
+        """`got` is the response, in the form of `shown`."""
         super().__init__(UNEXPECTED_FORMAT)
         self.got = got
 
     def account(self, expected: str) -> str:
-        """Return the error's text, with what was expected and what came."""
+        """Return the error's text, with the expected and the actual response."""
         return f"{UNEXPECTED_FORMAT}: expected {expected}, got {self.got}"
 
 

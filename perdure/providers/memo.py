@@ -1,8 +1,8 @@
-"""What is written of a conversation, as JSON values, is written once.
+"""A cache of the JSON values that a conversation is serialised to.
 
-An agent sends its whole conversation at every iteration. Writing 400 messages of 1 KB anew costs about as much as
-sending them. The door is `Unchanging`: whoever wraps messages in it promises that nobody changes them any more, and
-what a `Memo` writes of them is kept. Messages in any other list are written anew each time.
+An agent sends its whole conversation at every iteration. Serialising 400 messages of 1 KB anew costs about as much as
+sending them. Wrapping messages in `Unchanging` promises that they no longer change, and a `Memo` caches their
+serialised form. It serialises messages in any other list anew each time.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Subject = TypeVar("Subject", bound=BaseModel)
 
 
 class Unchanging(list[T]):
-    """Messages (or agents) that nobody changes any more, nor anything that is written of them."""
+    """Messages (or agents) that no longer change, and whose serialised form does not change either."""
 
 
 class Memo(Generic[Subject, Item]):
-    """Writes a list of subjects: `write` gives the items of one, `join` adds them to the items so far.
+    """Serialises a list of subjects: `write` returns the items of one, `join` adds them to the items before.
 
-    `join` may replace the last one there, but changes none. What is written of an `Unchanging` subject is kept for as
-    long as it lives.
+    `join` may replace the last one there, but does not change any. The items of an `Unchanging` subject are cached for
+    as long as it lives.
     """
 
     def __init__(
@@ -37,10 +37,11 @@ class Memo(Generic[Subject, Item]):
         self._write = write
         self._join = join
         self._kept: dict[int, list[Item]] = {}
-        """By the place in memory of a subject that lives."""
+        """By the memory address of a live subject."""
 
     def __call__(self, subjects: Sequence[Subject]) -> list[Item]:
-        """Return the items of all subjects. Those of `Unchanging` ones belong to the memo: nobody may change them."""
+        """Return the items of all subjects. Those of `Unchanging` ones belong to the memo: callers must not change
+        them."""
         write = self._write_once if isinstance(subjects, Unchanging) else self._write
         items: list[Item] = []
         for subject in subjects:
@@ -48,11 +49,11 @@ class Memo(Generic[Subject, Item]):
         return items
 
     def of(self, subject: Subject, *, along_with: Sequence[Any]) -> list[Item]:
-        """Return the items of one subject; it is unchanging when the list that it goes along with is."""
+        """Return the items of one subject, which is unchanging if the list that accompanies it is."""
         return self(Unchanging([subject]) if isinstance(along_with, Unchanging) else [subject])
 
     def __len__(self) -> int:
-        """The number of subjects of which something is kept."""
+        """The number of subjects with cached items."""
         return len(self._kept)
 
     def _write_once(self, subject: Subject) -> list[Item]:

@@ -1,4 +1,4 @@
-"""Stands in for a provider whose model is not asked: gives an answer that the run has recorded (`perdure.mocks`)."""
+"""Replaces a provider: returns an answer that the run has recorded, without calling a model (`perdure.mocks`)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ NO_ACTION = (
 
 
 class MockedModel(Provider):
-    """Gives one recorded answer.
+    """Returns one recorded answer.
 
     Args:
-        answers: All that the run has.
-        place: Which one is given, from 1.
-        reads_calls: Whether an answer may be JSON that asks for tools. False where the model does that in its text,
-            which is then read as any model's.
+        answers: All of the run's answers.
+        place: The one to return, from 1.
+        reads_calls: Whether an answer may be JSON that asks for tools. False if the model writes calls in its text,
+            which is then read like any model's.
 
-    Raises ConfigurationError when there are fewer answers.
+    Raises ConfigurationError if there are fewer answers.
     """
 
     def __init__(self, answers: Sequence[str], place: int, *, reads_calls: bool) -> None:
@@ -62,11 +62,11 @@ class MockedModel(Provider):
         extra_tools: Sequence[JsonView] = (),
         may_call_tools: bool = True,
     ) -> JsonObject:
-        """Nothing: nobody is asked."""
+        """Return an empty request, because no model is called."""
         return {}
 
     async def call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> JsonObject:
-        """Return the answer, of which `on_delta` is told one word after the other."""
+        """Return the answer, and pass it to `on_delta` word by word."""
         for word in () if self._calls() else _WORD.findall(self._text):
             options.on_delta(Delta("text", word))
         return {"text": self._text}
@@ -77,7 +77,7 @@ class MockedModel(Provider):
         return reply.message.tool_calls or (reply.output if agent.outputs else reply.message.text)
 
     def reply(self, agent: Agent, response: JsonView) -> ModelReply:
-        """Return the answer as a message; no tokens are used, and nothing is paid."""
+        """Return the answer as a message; it uses no tokens and costs nothing."""
         if calls := self._calls():
             said = self._value.get("content")
             message = Message.assistant(said if isinstance(said, str) else "", calls)

@@ -1,4 +1,4 @@
-"""What both APIs of OpenAI have in common: their SDK and their cache, and how functions and media are written."""
+"""The common part of both OpenAI APIs: their SDK, their cache, and the forms of functions and media."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OpenAIFormat(WireFormat):
     """One of the two APIs."""
 
     conversation_key: ClassVar[str]
-    """The key of a request that has the conversation."""
+    """The key of a request that holds the conversation."""
     imitated = "openai"
 
     def for_cache(
@@ -43,7 +43,7 @@ def schema_fields(outputs: Sequence[Property]) -> JsonObject:
 
 
 def file_data(part: FilePart) -> dict[str, str]:
-    """`{filename, file_data}` as both APIs require them of a file that is not a URL."""
+    """`{filename, file_data}`, as both APIs require for a file that is not a URL."""
     content = base64_data(part)
     media_type = (content and content.media_type) or "application/pdf"
     name = part.filename or f"file{mimetypes.guess_extension(media_type) or ''}"
@@ -51,7 +51,7 @@ def file_data(part: FilePart) -> dict[str, str]:
 
 
 def audio_item(part: AudioPart) -> JsonObject:
-    """Return a recording as both APIs require it; its format is `wav` when the media type is unknown."""
+    """Return a recording as both APIs require; its format is `wav` if the media type is unknown."""
     content = base64_data(part)
     media_type = (content.media_type if content else part.media_type) or "audio/wav"
     subtype = media_type.partition("/")[2].partition(";")[0] or media_type

@@ -85,7 +85,7 @@ class OpenAIChat(OpenAIFormat):
 
     def read(self, response: JsonView) -> Answer:
         choice = response["choices"][0]
-        # Gemini's filter lets nothing pass, not even a message.
+        # Gemini's filter passes nothing, not even a message.
         message = choice.get("message", {}) if choice.get("finish_reason") else choice["message"]
         asked = message.get("tool_calls") or []
         functions = [call.get("function") or {} for call in asked]
@@ -100,7 +100,7 @@ class OpenAIChat(OpenAIFormat):
             finish_reason=choice.get("finish_reason"),
             refusal=refusal,
             error=choice.get("error"),
-            # An object in the place of its text says nothing about its end.
+            # An object instead of its text does not reveal its end.
             open_calls=[len(asked) - 1] if asked and not isinstance(functions[-1].get("arguments"), str) else (),
             original=_private(message),
         )
@@ -110,11 +110,12 @@ class OpenAIChat(OpenAIFormat):
 
 
 class _Shown(JsonObject):
-    """The message of a user that shows what the tools of a reply have returned besides texts."""
+    """The user's message that shows the content of tool results other than text."""
 
 
 def _wire_messages(message: Message) -> list[JsonObject]:
-    """Return the message with its metadata as fields of their own (§7.1), and what only a user's message can show.
+    """Return the message with its metadata as fields of their own (§7.1), and the content that only a user's message
+    can show.
 
     A single text is a plain string, and so are all texts of a tool result together (§7.1, §9.5).
     """
@@ -136,13 +137,14 @@ def _wire_messages(message: Message) -> list[JsonObject]:
 
 
 def _with_private(calls: list[JsonObject], fields: JsonView) -> JsonObject:
-    """Return the server's own fields of a message, and its calls with those beside them."""
+    """Return the server's own fields of a message, and its calls with their own fields."""
     beside = [*(fields.get("tool_calls") or ()), *({} for _ in calls)]
     return {**fields, "tool_calls": [{**call, **more} for call, more in zip(calls, beside, strict=False)]}
 
 
 def _result_and_shown(written: JsonObject, parts: list[Part]) -> list[JsonObject]:
-    """Return a result's texts, and what else it has as a message of the user: the API takes texts alone in a result."""
+    """Return a result's texts, and its other content as a message of the user: the API accepts only texts in a
+    result."""
     shown = [_part(part) for part in parts if not isinstance(part, TextPart)]
     told = {"type": "text", "text": f"[shown by the result of call {written.get('tool_call_id')}:]"}
     texts = [part.value for part in parts if isinstance(part, TextPart)]
@@ -151,7 +153,7 @@ def _result_and_shown(written: JsonObject, parts: list[Part]) -> list[JsonObject
 
 
 def _join(messages: list[JsonObject], more: list[JsonObject]) -> None:
-    """Keeps the results of one reply together: what they show comes after all of them."""
+    """Keep the results of one reply together: the content that they show comes after all of them."""
     if not (more and messages and isinstance(messages[-1], _Shown) and more[0]["role"] == "tool"):
         messages += more
         return
@@ -164,7 +166,7 @@ _messages = Memo[Message, JsonObject](_wire_messages, _join)
 
 
 def _private(message: JsonView) -> list[Any] | None:
-    """Return the fields that the API does not have, of the message and beside its calls; None where there are none."""
+    """Return the fields outside the API, of the message and of its calls; None if there are none."""
     fields = {key: value for key, value in message.items() if key not in _MESSAGE_FIELDS and value}
     beside = [
         {key: value for key, value in call.items() if key not in _CALL_FIELDS and value}
@@ -206,7 +208,7 @@ class ChatStream(StreamAssembler):
         self._calls: dict[int, JsonObject] = {}
         self._finish_reason: str | None = None
         self._fields: JsonObject = {}
-        """What the message has besides, in fields of the server's own."""
+        """The message's other fields, which are the server's own."""
         self._error: JsonObject = {}
         self._usage: Any = None
 
@@ -259,7 +261,8 @@ class ChatStream(StreamAssembler):
             self.size += len(words)
 
     def _add_call(self, delta: JsonView) -> None:
-        """The id and the name come with the first piece. Some servers number every call 0, or number none."""
+        """Add a piece of a call; the first one has its id and name. Some servers number every call 0, or do not number
+        them."""
         index = delta.get("index")
         if index is None:
             index = max(self._calls, default=-1) + bool(delta.get("id"))
@@ -284,7 +287,7 @@ def _whole_call(pieces: JsonView) -> JsonObject:
 
 
 def add_fields(fields: JsonObject, delta: JsonView, known: frozenset[str]) -> int:
-    """Add what a delta has besides the known fields; returns the size of it. Texts grow, and lists by their items."""
+    """Add a delta's fields other than the known ones; return their size. Texts grow, and lists by their items."""
     added = {key: value for key, value in delta.items() if key not in known and value}
     for key, value in added.items():
         before: Any = fields.get(key)
@@ -300,7 +303,7 @@ def add_fields(fields: JsonObject, delta: JsonView, known: frozenset[str]) -> in
 
 
 def _add_item(items: list[Any], item: Any) -> None:
-    """Add an item of a list that is streamed: it continues the last one where both have the same `index` and type."""
+    """Add an item of a streamed list: it continues the last one if both have the same `index` and type."""
     last: Any = items[-1] if items else None
     is_same = isinstance(item, dict) and isinstance(last, dict) and "index" in item
     if is_same and all(item.get(key) == last.get(key) for key in ("index", "type")):

@@ -47,7 +47,7 @@ from .tool_call_text import (
 from .wire_format import INSTRUCTION_ROLES, instructions_of, read_usage
 
 _KEEP_RESPONSES = tuple(host for key in (OPENAI_KEY, AZURE_KEY) for host in key.hosts)
-"""Servers that make responses in the background: OpenAI's own, and Azure's with its API v1."""
+"""Servers with background responses: OpenAI's own, and Azure's with its API v1."""
 _ENCRYPTED = "reasoning.encrypted_content"
 _USAGE = {
     "input_tokens": "input_tokens",
@@ -75,7 +75,7 @@ class OpenAIResponses(OpenAIFormat):
 
     def to_request(self, agent: Agent, messages: Sequence[Message], **more: Any) -> JsonObject:
         request = super().to_request(agent, messages, **more)
-        request.pop("background", None)  # Means `options.background`: a call that is made at once can't have it.
+        request.pop("background", None)  # The option is `options.background`: a synchronous call can't have it.
         return request
 
     def conversation(self, messages: Sequence[Message]) -> JsonObject:
@@ -88,7 +88,8 @@ class OpenAIResponses(OpenAIFormat):
         return {"type": "function", **function_fields(definition)}
 
     def for_call(self, agent: Agent, request: JsonObject) -> JsonObject:
-        """Says which tools are not strict, as the API takes that for granted; asks for what `store: false` needs."""
+        """Mark the tools that are not strict, which the API assumes otherwise; request the fields that `store: false`
+        needs."""
         request = {**request}
         if "tools" in request:
             is_function = {"type": "function"}.items()
@@ -105,7 +106,7 @@ class OpenAIResponses(OpenAIFormat):
         return {"text": {"format": {"type": "json_schema", **schema_fields(outputs)}}}
 
     def read(self, response: JsonView) -> Answer:
-        """Like any `read`; raises ValueError with the provider's text when the response reports an error (§8)."""
+        """Read a response; raises ValueError with the provider's text if it reports an error (§8)."""
         if error := response.get("error"):
             raise ValueError(error.get("message") or str(error))
         items = response["output"]
@@ -147,9 +148,9 @@ class OpenAIResponses(OpenAIFormat):
 
 
 def _is_background_possible(call: SdkCall, model: Model | None) -> bool:
-    """Return whether the connection is known for background responses, or the agent's options ask for one.
+    """Return whether the connection is known to support background responses, or the agent's options ask for one.
 
-    Nothing may be known against them.
+    A connection that refused one does not support them.
     """
     server = server_in(str(call.client.base_url))
     own = server is not None and is_listed(server, _KEEP_RESPONSES) and not hasattr(call.client, "_api_version")
@@ -157,7 +158,7 @@ def _is_background_possible(call: SdkCall, model: Model | None) -> bool:
 
 
 def _items_of(message: Message) -> Iterator[JsonObject]:
-    """Yield the input items of one message; an assistant's original items go back as they came, reasoning included."""
+    """Yield the input items of one message; an assistant's original items are sent back unchanged, with reasoning."""
     if message.role in INSTRUCTION_ROLES:
         return
     if message.role == "tool":
@@ -177,10 +178,9 @@ _items = Memo[Message, JsonObject](lambda message: list(_items_of(message)))
 
 
 def _original_items(message: Message, original: list[JsonObject]) -> Iterator[JsonObject]:
-    """The original items, unless the text or the calls have changed since.
+    """Return the original items, unless the text or the calls have changed since.
 
-    The API requires that each reasoning item is followed by what it led to: a last one that led to nothing is
-    left out.
+    The API requires the result of each reasoning item directly after it: a last one without a result is left out.
     """
     text, calls = _text_and_calls(original, None)
     asked = calls_of(message)
@@ -248,7 +248,7 @@ def _text_and_calls(items: Sequence[JsonView], response_id: Any) -> tuple[str, l
 
 
 def _message_text(items: Sequence[JsonView], keys: Mapping[str, str]) -> str:
-    """Return the text in all message items: type of a part → the key of its text."""
+    """Return the text in all message items; `keys` maps the type of a part to the key of its text."""
     parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
     return "".join(part[keys[part["type"]]] for part in parts if part["type"] in keys)
 
@@ -264,7 +264,7 @@ def _provider_call(item: JsonView) -> ProviderCall:
 
 
 class ResponsesStream(StreamAssembler):
-    """Assembles `response.*` events. The last one holds the whole response, but not with every server."""
+    """Assembles `response.*` events. On most servers, the last one contains the whole response."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

@@ -1,4 +1,4 @@
-"""The one place between a conversation and a request: what a server can't take of the one is changed for the other."""
+"""Adapts a conversation to the server that it is sent to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .memo import Memo, Unchanging
 from .tool_call_text import Call, compact_json
 
 BEGIN = "Begin."
-"""What a user says where a server requires that one speaks first, and none has."""
+"""The user's message for a server that requires one at the beginning of a conversation without any."""
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _INVALID = re.compile(r"[^a-zA-Z0-9_-]+")
 _MAX_TRIES = 1000
@@ -32,14 +32,14 @@ _SYMBOLS = digits + ascii_lowercase
 
 @lru_cache(maxsize=4096)
 def short_digest(text: str) -> str:
-    """Return nine letters and digits that stand for the text, the same in every request: an id that every API takes."""
+    """Return nine letters and digits derived from the text, the same in every request: an id that every API accepts."""
     number = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
     return "".join(_SYMBOLS[number // 36**place % 36] for place in range(9))
 
 
 @lru_cache(maxsize=1024)
 def wire_name(name: str) -> str:
-    """Return the name that every API accepts for a tool: its own where that is possible, else one like it."""
+    """Return a name that every API accepts for a tool: its own if possible, else a similar one."""
     if _NAME.fullmatch(name):
         return name
     like = _INVALID.sub("_", name).strip("_-")[:48]
@@ -52,13 +52,13 @@ def as_offered(definition: FunctionDefinition) -> FunctionDefinition:
 
 
 def own_names(calls: Sequence[ToolCall], agent: Agent) -> list[ToolCall]:
-    """Return the calls with the names that the tools have here, where they are offered by other ones."""
+    """Return the calls with the tools' own names instead of those that the model was offered."""
     names = {wire_name(function.name): function.name for function in offered_functions(agent)} if calls else {}
     return [call.model_copy(update={"name": names.get(call.name, call.name)}) for call in calls]
 
 
 def wire_arguments(arguments: str) -> str:
-    """Return arguments as the text of a JSON object: as they are, else with the repairs of §9.8, else wrapped."""
+    """Return arguments as the text of a JSON object: unchanged, else with the repairs of §9.8, else wrapped."""
     try:
         if isinstance(from_json(arguments, allow_inf_nan=False), dict):
             return arguments
@@ -68,7 +68,7 @@ def wire_arguments(arguments: str) -> str:
 
 
 def arguments_object(arguments: str) -> JsonObject:
-    """Return the arguments as an object; text beyond repair is wrapped, so that the model sees what it wrote."""
+    """Return the arguments as an object; text beyond repair is wrapped, so that the model sees its own text."""
     try:
         return parse_tool_arguments(arguments)
     except ToolArgumentError:
@@ -78,7 +78,7 @@ def arguments_object(arguments: str) -> JsonObject:
 def for_server(
     messages: Sequence[Message], api: str, server: Recipient, *, needs_message: bool = False
 ) -> Sequence[Message]:
-    """Return the conversation as the server takes it; a message that needs no change is the same object."""
+    """Return the conversation in the server's form; a message that needs no change is the same object."""
     clean = _clean(messages)
     outgoing = list(_address(clean, api, server))
     if messages and (needs_message or server.dialect.needs_user):
@@ -87,7 +87,7 @@ def for_server(
 
 
 def with_unique_ids(reply: Message, before: Sequence[Message]) -> Message:
-    """Return the reply with ids of calls that neither each other nor the conversation before it has."""
+    """Return the reply with call ids that occur neither twice in it nor in the conversation before it."""
     used = {call["id"] for message in before for call in message.metadata.get("tool_calls") or ()}
     calls = reply.metadata.get("tool_calls") or []
     ids = [_first_free(call["id"], used) for call in calls]
@@ -95,7 +95,7 @@ def with_unique_ids(reply: Message, before: Sequence[Message]) -> Message:
 
 
 def _clean_message(message: Message) -> list[Message]:
-    """Return the message with names and arguments of calls that every server accepts."""
+    """Return the message with tool names and arguments that every server accepts."""
     calls = message.metadata.get("tool_calls") or []
     clean = [_clean_call(call) for call in calls]
     return [message if clean == calls else _with_metadata(message, tool_calls=clean)]
@@ -117,7 +117,7 @@ class _Renamed(NamedTuple):
 
 
 def _address(messages: Sequence[Message], api: str, server: Recipient) -> Iterator[Message]:
-    """Yield the messages with ids that the server takes, each once, and without what only others understand."""
+    """Yield the messages with unique ids that the server accepts, and without content that only others understand."""
     used: set[str] = set()
     open_calls: list[_Renamed] = []
     for message in messages:
@@ -170,7 +170,7 @@ def _result(message: Message, open_calls: list[_Renamed], server: Recipient) -> 
 
 
 def _content_for(message: Message, own: list[Any] | None, api: str, server: Recipient) -> JsonObject | None:
-    """Return the private content for the server: what it wrote itself, else what it requires beside calls."""
+    """Return the private content for the server: its own, else the fields that it requires in messages with calls."""
     fills, fills_call = server.dialect.fills, server.dialect.fills_call
     if not own and api == "chat" and (fills or fills_call) and message.metadata.get("tool_calls"):
         return {"api": api, "server": server.name, "content": [{**fills, "tool_calls": [fills_call]}]}
@@ -178,16 +178,17 @@ def _content_for(message: Message, own: list[Any] | None, api: str, server: Reci
 
 
 def private_content(message: Message, api: str, server: str | None = None) -> list[Any] | None:
-    """Return what this API gave for the message, on that server if it is named; None for what came from elsewhere."""
+    """Return the message's content from this API, on that server if it is named; None for content from elsewhere."""
     kept = message.metadata.get("provider_content")
     is_own = kept and kept.get("api") == api and (server is None or kept.get("server") in (None, server))
     return list(kept["content"]) if kept and is_own else None
 
 
 def kept_content(original: list[Any] | None, api: str, server: Recipient, ids: Sequence[str]) -> list[Any] | None:
-    """Return what is kept of a reply, whose calls have the ids, for the server that it came from; None for nothing.
+    """Return the content to keep of a reply, whose calls have the ids, for the server that it came from; None for
+    nothing.
 
-    A server takes the ids that it gave itself: where its dialect does not say so, that it did is kept at least.
+    A server accepts the ids that it issued: if its dialect does not imply that, their origin is kept at least.
     """
     if api != "chat":
         return original or None
@@ -202,7 +203,7 @@ def kept_content(original: list[Any] | None, api: str, server: Recipient, ids: S
 
 
 def same_calls(one: Sequence[Call], other: Sequence[Call]) -> bool:
-    """Return whether both ask for the same, whatever their ids."""
+    """Return whether both have the same names and arguments, ignoring their ids."""
     shapes = [[(wire_name(call.name), wire_arguments(call.arguments)) for call in calls] for calls in (one, other)]
     return shapes[0] == shapes[1]
 

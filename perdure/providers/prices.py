@@ -1,4 +1,4 @@
-"""What model calls cost: by a table or function of the worker's owner, else by the price list of `genai-prices`."""
+"""The cost of model calls: by the worker owner's table or function, else by the price list of `genai-prices`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from ..messages import Usage
 VARIABLE = "PERDURE_PRICES"
 MILLION = 1_000_000
 _NAMED_OTHERWISE = {"foundry": "azure"}
-"""Providers that the price list knows by another name."""
+"""Providers that have another name in the price list."""
 
 PriceFunction = Callable[[str, str, Usage], float | None | Awaitable[float | None]]
-"""Gets the model, the provider and the usage of a call; returns what that costs, in US dollars, or None."""
+"""Takes the model, the provider and the usage of a call; returns its cost in US dollars, or None."""
 
 PriceSource = Mapping[str, Mapping[str, float]] | PriceFunction
 """A table, `{"PROVIDER/MODEL": {"input": …, "output": …}}` in US dollars per million tokens, or a function."""
 
 
 class Price(BaseModel):
-    """What a model's tokens cost, in US dollars per million."""
+    """The price of a model's tokens, in US dollars per million."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -48,7 +48,7 @@ class Price(BaseModel):
     """For input that the prompt cache keeps for an hour; None: as `cache_write`."""
 
     def of(self, usage: Usage) -> float | None:
-        """Return what the tokens cost, in US dollars; None where they are not told and would cost something."""
+        """Return the tokens' cost in US dollars; None if tokens with a price are not reported."""
         if not (usage.input_tokens or usage.output_tokens):
             return None if self.input or self.output else 0.0
         cached, kept, longer = _parts_of_input(usage)
@@ -61,20 +61,20 @@ class Price(BaseModel):
 
 
 async def _directly(function: Callable[[], Any]) -> Any:
-    """Raises what the function raises."""
+    """Call the function; raises its errors."""
     value = function()
     return await value if inspect.isawaitable(value) else value
 
 
 class Prices:
-    """What a worker knows of prices.
+    """The price sources of a worker.
 
-    `own` is a table, `{"openai/gpt-5*": {"input": 1.25, "cached_input": 0.125, "output": 10}}`, whose names may have
-    `*` and `?` and whose exact names win, else the first that fits; or a `PriceFunction`, which `call` calls; or None
-    for the table that `PERDURE_PRICES` names, if it names any. Where that knows no price, the list of `genai-prices` is
-    asked, which is installed with `perdure[prices]` and needs no network.
+    `own` is a table, `{"openai/gpt-5*": {"input": 1.25, "cached_input": 0.125, "output": 10}}`, whose names may contain
+    `*` and `?`: an exact name wins, else the first match. Or it is a `PriceFunction`, which `call` calls; or None for
+    the table that `PERDURE_PRICES` names, if any. If it has no price, perdure looks in the list of `genai-prices`,
+    which is installed with `perdure[prices]` and needs no network.
 
-    Raises `ConfigurationError` for a table that is none.
+    Raises `ConfigurationError` for a malformed table.
     """
 
     def __init__(
@@ -90,16 +90,16 @@ class Prices:
 
     @property
     def may_take_long(self) -> bool:
-        """Return whether the owner's function is asked, and not only tables."""
+        """Return whether the owner's function is called, and not only tables."""
         return self._function is not None
 
     async def of_call(self, agent: Agent, usage: Usage, model: str | None = None) -> float | None:
-        """Return what a call has cost, in US dollars; None when nobody knows. `model` is what the reply calls it.
+        """Return a call's cost in US dollars; None if its price is unknown. `model` is the reply's name for the model.
 
-        The owner's prices may be for either name, that of the reply or the agent's. Where the reply has a name, the
-        list is asked for that one alone: a provider may answer with another model than it was asked for.
+        The owner's prices may be for either name, that of the reply or the agent's. If the reply has a name, the list
+        is searched for that one alone: a provider may answer with another model than the requested one.
 
-        Raises what the owner's function raises, and `ValueError` when that returns what is no amount.
+        Raises the errors of the owner's function, and `ValueError` if its result is not an amount.
         """
         provider, asked = names(agent)
         for name in dict.fromkeys([model or asked, asked]):
@@ -128,16 +128,15 @@ class Prices:
 
 
 def names(agent: Agent) -> tuple[str, str]:
-    """Return the provider and the model that the agent names."""
+    """Return the agent's provider and model."""
     model = agent.model
     return (model.provider or DEFAULT_PROVIDER, model.id) if model else (DEFAULT_PROVIDER, "")
 
 
 def listed_cost(agent: Agent, usage: Usage, model: str) -> float | None:
-    """Return what a call costs by the list of `genai-prices`; None if that does not have the model, or is not
-    installed.
+    """Return a call's cost by the list of `genai-prices`; None if that does not have the model, or is not installed.
 
-    An endpoint that the list knows tells the provider: many speak OpenAI's protocol. Never raises.
+    An endpoint in the list determines the provider: many servers use OpenAI's protocol. Never raises.
     """
     if not (usage.input_tokens or usage.output_tokens) or not model or not is_list_installed():
         return None
@@ -163,19 +162,19 @@ def listed_cost(agent: Agent, usage: Usage, model: str) -> float | None:
 
 
 def is_list_installed() -> bool:
-    """Return whether there is the list of `genai-prices`."""
+    """Return whether the list of `genai-prices` is installed."""
     return importlib.util.find_spec("genai_prices") is not None
 
 
 def load_list() -> None:
-    """Read the list, if it is installed, so that the first call need not: that takes about 50 ms."""
+    """Read the list, if it is installed, so that the first call does not wait for it: that takes about 50 ms."""
     listed_cost(Agent(), Usage(input_tokens=1), "gpt-5")
 
 
 def _parts_of_input(usage: Usage) -> tuple[int, int, int]:
-    """Return the tokens that came from the cache, those written into it, and how many of these are kept for an hour.
+    """Return the tokens read from the cache, those written into it, and how many of these are kept for an hour.
 
-    The first two are together never more than there are.
+    The first two never exceed the input together.
     """
     cached = min(usage.cached_input_tokens, usage.input_tokens)
     kept = min(usage.cache_write_tokens, usage.input_tokens - cached)
@@ -183,7 +182,7 @@ def _parts_of_input(usage: Usage) -> tuple[int, int, int]:
 
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, Price]:
-    """Table of a file, JSON or YAML. Raises `ConfigurationError`, which names the file and what is wrong in it."""
+    """Table in a file, JSON or YAML. Raises `ConfigurationError`, which names the file and the error."""
     import yaml
 
     where = f"{VARIABLE}={os.fspath(path)}"

@@ -1,4 +1,4 @@
-"""How requests are marked for the prompt caches of providers: which prefix they keep, and which calls belong together.
+"""Marks requests for the providers' prompt caches: the prefix to keep, and the calls that belong together.
 
 The rules: https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching and
 https://developers.openai.com/api/docs/guides/prompt-caching
@@ -18,15 +18,16 @@ _MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Blocks of Anthropic's that may be marked; thinking may not."""
 _GENERATION = re.compile(r"(?:^|[/:])gpt-(?!35)(\d{1,2})(?:\.(\d+))?")
 _WITH_MARKS = (5, 6)
-"""The generation of OpenAI's models from which on writes cost, and prefixes are matched only where a mark stands."""
+"""The first generation of OpenAI's models that charges for writes, and matches prefixes only at marks."""
 
 
 def with_cache_control(request: JsonObject, chosen: PromptCache | None, series: CallSeries) -> JsonObject:
-    """Return the request with at most four marks of Anthropic's: after tools, after system, where the last request
-    ended, and at the end.
+    """Return the request with at most four Anthropic marks: after tools, after system, at the end of the last request,
+    and at the end.
 
-    A mark is matched with what was written up to 20 blocks before it. The third one finds what the last request wrote,
-    however many blocks the answer and its results take. A request that has a mark of its agent's is left alone.
+    The API compares a mark with entries written up to 20 blocks before it. The third mark finds the last request's
+    entry, however many blocks the answer and its results take. A request with a mark of its agent's own is left
+    unchanged.
     """
     if chosen == "off" or (chosen is None and not series.goes_on) or _is_marked(request):
         return request
@@ -39,7 +40,7 @@ def with_cache_control(request: JsonObject, chosen: PromptCache | None, series: 
     if isinstance(system, str | list) and _is_said(system):
         blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
         marked["system"] = _with_last(blocks, _is_markable, mark)
-    # Without tools to choose from, the messages are another prefix, which no later request has.
+    # Without tools to choose from, the messages form another prefix, which no later request shares.
     if series.goes_on and request.get("tool_choice") != {"type": "none"}:
         turns = marked["messages"] = [*request["messages"]]
         for index in _ends(turns):
@@ -48,7 +49,7 @@ def with_cache_control(request: JsonObject, chosen: PromptCache | None, series: 
 
 
 def _ends(turns: Sequence[JsonObject]) -> Iterable[int]:
-    """Return which turns were the last ones: of the request before this one, and of this one."""
+    """Return the indexes of the last turns of the request before this one, and of this one."""
     if not turns:
         return ()
     answer = next((index for index in reversed(range(len(turns))) if turns[index]["role"] == "assistant"), 0)
@@ -56,7 +57,7 @@ def _ends(turns: Sequence[JsonObject]) -> Iterable[int]:
 
 
 def _with_last(blocks: Any, is_markable: Any, mark: JsonObject) -> Any:
-    """Return the blocks, the last one that may be marked with the mark."""
+    """Return the blocks with the mark on the last one that may have it."""
     index = next((index for index in reversed(range(len(blocks))) if is_markable(blocks[index])), None)
     return blocks if index is None else [*blocks[:index], {**blocks[index], **mark}, *blocks[index + 1 :]]
 
@@ -87,10 +88,10 @@ def _has(block: Any, name: str) -> bool:
 def with_cache_key(
     request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool, messages: str
 ) -> JsonObject:
-    """Return the request as OpenAI's cache needs it: with the key of its series, and a mark after tools and system.
+    """Return the request for OpenAI's cache: with the key of its series, and a mark after tools and system.
 
-    `messages` is the key of its conversation. Servers of others are sent neither, unless the agent's file asks for it.
-    Only models that know marks get one; with `off`, these write nothing. What the agent's file says itself stays.
+    `messages` is the key of its conversation. Other servers get neither, unless the agent's file asks for it. Only
+    models that support marks get one; with `off`, these models do not write. The agent's file overrides all of this.
     """
     knows_marks = _generation(request.get("model")) >= _WITH_MARKS
     if chosen == "off":
@@ -110,7 +111,7 @@ def _mark_instructions(request: JsonObject, messages: str) -> None:
     items = request[messages] = [*request[messages]]
     instructions = request.get("instructions")
     if isinstance(instructions, str) and _is_said(instructions) and "previous_response_id" not in request:
-        # The API has no place for a mark in `instructions`.
+        # The API does not accept a mark in `instructions`.
         content = [{"type": "input_text", "text": request.pop("instructions"), **mark}]
         items.insert(0, {"role": "developer", "content": content})
         return
@@ -131,6 +132,6 @@ def _has_breakpoints(request: JsonObject, messages: str) -> bool:
 
 
 def _generation(model: Any) -> tuple[int, int]:
-    """Return the version of a GPT by its name, as (5, 6); (0, 0) for any other model."""
+    """Return a GPT's version from its name, as (5, 6); (0, 0) for any other model."""
     match = _GENERATION.search(model) if isinstance(model, str) else None
     return (int(match[1]), int(match[2] or 0)) if match else (0, 0)

@@ -1,4 +1,4 @@
-"""How many model calls a second the workers of a task queue make together, by provider or model."""
+"""The rates of model calls per second that a task queue's workers share, by provider or model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RATE = re.compile(r"(?P<name>[^=]+)=\s*(?P<number>[0-9]*\.?[0-9]+)/(?P<unit>s|m
 
 
 def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
-    """Calls per second by name, of texts such as `openai=50/s` and `openai/gpt-4o=300/min`.
+    """Calls per second by name, from texts such as `openai=50/s` and `openai/gpt-4o=300/min`.
 
     Raises `ConfigurationError` for a text of another form, and for two rates of one name.
     """
@@ -30,7 +30,7 @@ def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
 
 
 def require_rates(rates: Mapping[str, float]) -> dict[str, float]:
-    """Return the same rates. Raises `ConfigurationError` for one that is no number above 0, or that names nothing."""
+    """Return the same rates. Raises `ConfigurationError` for one that is not a number above 0, or has no name."""
     for name, rate in rates.items():
         if not isinstance(name, str):
             raise ConfigurationError(f"{name!r} has a rate: expected the name of a provider or model, as a text")
@@ -42,7 +42,7 @@ def require_rates(rates: Mapping[str, float]) -> dict[str, float]:
 
 
 def rate_name(rates: Iterable[str], provider: str, model: str | None) -> str | None:
-    """Return the name of the rate that holds for a model: its own, else its provider's; None where there is none."""
+    """Return the name of a model's rate: its own, else its provider's; None if there is none."""
     known = set(rates)
     return next((name for name in (f"{provider}/{model}", provider) if name in known), None)
 

@@ -1,4 +1,4 @@
-"""What a server has refused of a request, and the request without it: asked again, and remembered."""
+"""The parts of a request that a server refuses: the request is sent again without them, and they are remembered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import rename_keys
 from .error_words import pattern, table
 
 MARKS = "prompt cache"
-"""Stands for what was added for the prompt cache."""
+"""Stands for the additions for the prompt cache."""
 _REFUSING = frozenset({400, 404, 422})
 _TOOL = re.compile(r"tools[\[.](\d+)|(?:function|tool) ['\"`]([^'\"`]+)['\"`]")
 _ABOUT_TOOLS = re.compile(r"schema|parameters|\bname\b", re.IGNORECASE)
@@ -22,7 +22,7 @@ _LEAST_ROOM = 1024
 
 
 def refused_part(error: ModelError, sent: JsonObject, *, is_marked: bool, limits_itself: bool) -> str | None:
-    """Return what an error says that the server refuses of a request, and that can be left out; None for nothing.
+    """Return the part of a request that the error refuses and that can be left out; None for nothing.
 
     `limits_itself` is whether the length of the answer is perdure's own choice.
     """
@@ -46,7 +46,7 @@ def refused_part(error: ModelError, sent: JsonObject, *, is_marked: bool, limits
 
 
 def without(request: JsonObject, refused: Iterable[str]) -> JsonObject:
-    """Return the request without what was refused; the same object where that is nothing."""
+    """Return the request without the refused parts; the same object if there are none."""
     known = table()["left_out"]
     for part in refused:
         word, _, value = part.partition(":")
@@ -63,13 +63,13 @@ def without(request: JsonObject, refused: Iterable[str]) -> JsonObject:
 
 
 def tool_name(tool: Any) -> str:
-    """Return the name of a tool in any wire's form; "" for one that has none."""
+    """Return the name of a tool in any wire format; "" for one that has none."""
     named = tool.get("function", tool) if isinstance(tool, Mapping) else {}
     return str(named.get("name", ""))
 
 
 def _tool_named(text: str, sent: JsonObject) -> str | None:
-    """Return the tool whose schema or name is refused; None where there is no other one that could work."""
+    """Return the tool whose schema or name is refused; None if no other tool could work."""
     tools = sent.get("tools") or []
     match = _TOOL.search(text) if _ABOUT_TOOLS.search(text) and len(tools) > 1 else None
     if match is None:

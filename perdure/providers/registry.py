@@ -1,4 +1,4 @@
-"""Finds an agent's provider (§11), says beforehand whether there is one, and has its pure conversions (§7, §8)."""
+"""Finds an agent's provider (§11), checks beforehand that it exists, and offers its pure conversions (§7, §8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROVIDERS: Mapping[str, Mapping[str, str]] = {
     "foundry": _OPENAI,
     "anthropic": {"chat": ".anthropic:AnthropicMessages"},
 }
-"""Those that come with perdure: key → API type → module and class, imported when it is used."""
+"""The providers that come with perdure: key → API type → module and class, imported on use."""
 
 
 def provider_for(
@@ -37,8 +37,8 @@ def provider_for(
 ) -> Provider:
     """Return the provider that the agent's model names, unless `provider` or `api_type` overrides it.
 
-    The same object for the same key and API type. Raises InvokerError for an unknown key, with `component` in its
-    text, and ValueError for an unknown API type.
+    The same object for the same key and API type. Raises InvokerError for an unknown key, with `component` in its text,
+    and ValueError for an unknown API type.
     """
     model = agent.model
     key = provider or (model and model.provider) or DEFAULT_PROVIDER
@@ -50,7 +50,8 @@ def provider_for(
 
 @lru_cache(maxsize=256)
 def _provider(key: str, api_type: str) -> Provider | None:
-    """Return None for a key that this process does not know. Raises ValueError for an API that the provider lacks."""
+    """Return the provider; None for a key unknown to this process. Raises ValueError for an API that the provider
+    lacks."""
     if key not in PROVIDERS:
         installed = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=key)), None)
         factory: ProviderFactory | None = installed.load() if installed else None
@@ -70,17 +71,17 @@ _NO_AGENTS = {
 
 
 class ModelProblem(NamedTuple):
-    """Why no agent can use a model."""
+    """The reason why agents can't use a model."""
 
     field: Literal["provider", "apiType", "id"]
-    """The field of `model` that has to change."""
+    """The field of `model` that must change."""
     text: str
     is_fatal: bool = True
-    """Whether no run can be started so; otherwise a server may well do without."""
+    """Whether it prevents runs; otherwise a server may well accept it."""
 
 
 def model_problem(provider: str, api_type: str) -> ModelProblem | None:
-    """Return why this process has nothing that calls such a model; None when it has. Never raises."""
+    """Return why this process can't call such a model; None if it can. Never raises."""
     if provider not in PROVIDERS and provider not in (known := _known_providers()):
         return ModelProblem(
             "provider",
@@ -95,10 +96,10 @@ def model_problem(provider: str, api_type: str) -> ModelProblem | None:
 
 
 def id_problem(provider: str, id: str | None, endpoint: str | None, kind: str | None) -> ModelProblem | None:
-    """Return what to say of a model without an id; None for one that has an id, or needs none. Never raises.
+    """Return the problem of a model without an id; None for one that has an id, or needs none. Never raises.
 
-    `endpoint` and `kind` are those of its connection. Servers of one's own, and the providers of installed packages,
-    may have one model alone; an endpoint or the environment may name a deployment of Azure.
+    `endpoint` and `kind` are those of its connection. A self-hosted server, or the provider of an installed package,
+    may have a single model; an endpoint or the environment may name a deployment of Azure.
     """
     if (id or "").strip() or "/deployments/" in (endpoint or ""):
         return None
@@ -107,7 +108,7 @@ def id_problem(provider: str, id: str | None, endpoint: str | None, kind: str | 
 
 
 def require_ids(agent: Agent) -> None:
-    """Raises LoadError where the agent's model, or one of its fallback, has no id and needs one."""
+    """Raise LoadError if the agent's model, or one of its fallback, has no id and needs one."""
     for model in agent.models if agent.model else ():
         endpoint, kind = (model.connection.endpoint, model.connection.kind) if model.connection else (None, None)
         problem = id_problem(model.provider_key, model.id, endpoint, kind)
@@ -116,9 +117,8 @@ def require_ids(agent: Agent) -> None:
 
 
 def require_model(agent: Agent) -> None:
-    """Raises InvokerError for a provider that this process does not know, and LoadError for an API that it lacks, and
-    for an id that is missing.
-    """
+    """Raise InvokerError for a provider unknown to this process, and LoadError for an API that it lacks, and for a
+    missing id."""
     require_ids(agent)
     problem = next(filter(None, (model_problem(model.provider_key, model.api_type) for model in agent.models)), None)
     if problem is None:
@@ -129,15 +129,13 @@ def require_model(agent: Agent) -> None:
 
 
 def media_problem(provider: str, api_type: str, kind: str) -> str | None:
-    """Return why such a model can't be sent inputs of this kind; None when it can, and for one that nothing is known
-    of.
-    """
+    """Return why such a model can't take inputs of this kind; None if it can, or if its media are unknown."""
     found = provider_for(Agent(), provider=provider, api_type=api_type)
     return None if found.media is None else kind_problem(kind, found.media, found.title)
 
 
 def require_media(agent: Agent, messages: Sequence[Message]) -> None:
-    """Raises UnsupportedMediaError for messages with media that none of the agent's models can be sent."""
+    """Raise UnsupportedMediaError for messages with media that none of the agent's models can take."""
     refusals = []
     for number in range(len(agent.models)):
         provider = provider_for(agent.with_fallback(number))
@@ -151,7 +149,7 @@ def require_media(agent: Agent, messages: Sequence[Message]) -> None:
 
 
 def require_provider(provider: str) -> None:
-    """Raises ConfigurationError for a provider that this process does not know, and names those that it does."""
+    """Raise ConfigurationError for a provider unknown to this process, which names the known ones."""
     if provider not in (known := _known_providers()):
         hint = did_you_mean(provider, known)
         raise ConfigurationError(f"there is no provider {provider!r}{hint}: expected one of {', '.join(known)}")
@@ -171,7 +169,7 @@ def _unsupported_here(provider: str, api_type: str) -> str:
 
 
 def _offers(provider: str, api_type: str) -> bool:
-    """Return whether the provider has the API. What comes with perdure is not imported for it."""
+    """Return whether the provider has the API, without importing perdure's own providers."""
     if provider in PROVIDERS:
         return api_type in PROVIDERS[provider]
     try:
@@ -191,10 +189,10 @@ def to_request(
 ) -> JsonObject:
     """Return the keyword arguments of the SDK call that sends these messages (§7).
 
-    `provider` and `api_type` override the agent's model. `extra_tools` holds `{name, description?, parameters?}`
-    of tools that are not in the file itself, `parameters` being a JSON Schema. With `may_call_tools=False` the
-    model has to answer without tools. Raises InvokerError for an unknown provider, and ValueError for an unknown
-    API type, a message that is not valid (pydantic's ValidationError), or what the API cannot express.
+    `provider` and `api_type` override the agent's model. `extra_tools` holds `{name, description?, parameters?}` of
+    tools that are not in the file itself, `parameters` being a JSON Schema. With `may_call_tools=False` the model must
+    answer without tools. Raises InvokerError for an unknown provider, and ValueError for an unknown API type, a message
+    that is not valid (pydantic's ValidationError), or anything that the API cannot express.
     """
     neutral = [message if isinstance(message, Message) else Message.model_validate(message) for message in messages]
     found = provider_for(agent, provider=provider, api_type=api_type)
@@ -206,9 +204,9 @@ def process_response(
 ) -> Any:
     """Return the answer in a provider's raw JSON: a list of ToolCall, the structured value, or the text (§8).
 
-    A structured value is a StructuredResult when it is an object, and the plain text when that is not JSON.
-    `provider` and `api_type` override the agent's model. Raises InvokerError for an unknown provider, and
-    ValueError for an unknown API type or anything that is not a response of the API.
+    A structured value is a StructuredResult if it is an object, and the plain text if that is not JSON. `provider` and
+    `api_type` override the agent's model. Raises InvokerError for an unknown provider, and ValueError for an unknown
+    API type or anything that is not a response of the API.
     """
     found = provider_for(agent, provider=provider, api_type=api_type, component="processor")
     return found.process(agent, valid_json(response))

@@ -1,4 +1,4 @@
-"""One call through a provider's SDK, without its retries and models; its stream, from bytes to the response."""
+"""One call through a provider's SDK, without its retries and models; and its stream, from bytes to the response."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class EventDecoder:
-    """Takes chunks of bytes and gives the `data` of each complete event; comments and other fields are skipped."""
+    """Takes chunks of bytes and yields the `data` of each complete event; skips comments and other fields."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     @property
     def pending_bytes(self) -> int:
-        """Return how many bytes wait for the end of their event."""
+        """Return how many bytes of an incomplete event are buffered."""
         return len(self._rest)
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """Yield the events that this chunk completes. What is not UTF-8 in them becomes U+FFFD."""
+        """Yield the events that this chunk completes. Bytes that are not UTF-8 become U+FFFD."""
         seen = max(0, len(self._rest) - len(b"\r\n\r"))
         self._rest += chunk
         start = 0
@@ -62,19 +62,19 @@ def _data_of(event: bytearray) -> str:
 T = TypeVar("T")
 
 ENVELOPES = 16
-"""A stream may have so many times the bytes of its answer: each event of a few characters is wrapped in hundreds."""
+"""The most bytes of a stream per byte of its answer: each event wraps a few characters in hundreds."""
 _END = "[DONE]"
 _MAY_HOLD_HALVES = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 class TooLargeError(Exception):
-    """The answer is larger than it may be."""
+    """The answer exceeds its limit."""
 
 
 class StreamReader:
-    """Feeds an assembler with the events of one response; `on_delta` sees each piece of the answer, its text valid.
+    """Feeds an assembler with the events of one response; `on_delta` gets each piece of the answer, its text valid.
 
-    Characters that are cut in two, between events, are joined.
+    Characters that are split between events are joined.
     """
 
     def __init__(self, assembler: StreamAssembler, on_delta: Callable[[Delta], None], max_bytes: int) -> None:
@@ -83,16 +83,16 @@ class StreamReader:
         self._max_bytes = max_bytes
         self._size = 0
         self._body = bytearray()
-        """All that came, where it is no stream in spite of its type."""
+        """The whole body, if it is not a stream in spite of its type."""
         self._is_over = False
         self._pieces: dict[str, TextPieces] = defaultdict(TextPieces)
         self._may_hold_halves = False
 
     async def read(self, response: Any) -> None:
-        """Read to the end. A connection that is lost after the end of the answer does not matter.
+        """Read to the end. A connection lost after the end of the answer is not an error.
 
-        Raises TooLargeError, ModelError for a failure that the provider reports, ValueError for what is no event of
-        the API, and what the HTTP client raises.
+        Raises TooLargeError, ModelError for a failure that the provider reports, ValueError for anything that is not an
+        event of the API, and the HTTP client's errors.
         """
         import httpx2
 
@@ -105,11 +105,11 @@ class StreamReader:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the answer did. A refusal counts from its first word on."""
+        """Return whether the answer has ended. A refusal counts from its first word on."""
         return bool(self._body or self._assembler.is_complete or self._assembler.refusal)
 
     def response(self) -> JsonObject:
-        """Return what the assembler has put together. Raises ValueError when that is no response of the API."""
+        """Return the assembled response. Raises ValueError if it is not a response of the API."""
         if self._body:
             return _json_object(bytes(self._body))
         response = _read_event(self._assembler.response, "a stream whose events make up no answer")
@@ -146,7 +146,7 @@ class StreamReader:
         self.take(event)
 
     def end(self) -> None:
-        """Take that the provider closes the stream."""
+        """Note that the provider closes the stream."""
         self._assembler.is_complete = self._is_over = True
 
     def take(self, event: JsonObject) -> None:
@@ -156,12 +156,12 @@ class StreamReader:
 
     @property
     def holds_half(self) -> bool:
-        """Return whether it keeps half of a character, which comes with the next piece."""
+        """Return whether half of a character is buffered, which the next piece completes."""
         return any(pieces.holds_half for pieces in self._pieces.values())
 
     async def between(self) -> None:
         """Called after each chunk of the response, before the next one is read."""
-        # A few compressed bytes can unpack to a chunk after the other, without a moment for anything else.
+        # A few compressed bytes can unpack to many chunks in a row, which would block the event loop.
         await asyncio.sleep(0)
 
     def _deltas(self, event: JsonObject) -> list[Delta]:
@@ -176,7 +176,7 @@ class StreamReader:
 
 
 def _read_event(read: Callable[[], T], got: str | JsonObject) -> T:
-    """Value of `read`. Raises UnexpectedFormatError when the provider sent something that its API does not have."""
+    """Value of `read`. Raises UnexpectedFormatError for anything that the provider's API does not have."""
     try:
         return read()
     except (LookupError, TypeError, AttributeError) as error:
@@ -185,13 +185,13 @@ def _read_event(read: Callable[[], T], got: str | JsonObject) -> T:
 
 CONNECT_SECONDS = 10.0
 MAX_BRACKETS = 500_000
-"""Of one response, or one event."""
+"""The limit of one response, or one event."""
 SHOWN_CHARS = 500
-"""Of an answer that is not JSON, in the error."""
+"""The characters of an answer that is not JSON, in the error."""
 MAY_HOLD_HALVES = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
-"""The only ways in which JSON text can come to hold half of a surrogate pair."""
+"""The only two ways in which JSON text can contain half of a surrogate pair."""
 _WHOLE = ("json", "html")
-"""Content types that are no stream: that of one which was asked for is anything else."""
+"""Content types that are not a stream: a requested stream has any other type."""
 _STREAM = "text/event-stream"
 
 
@@ -199,9 +199,9 @@ _STREAM = "text/event-stream"
 class SdkCall:
     """A request through an `AsyncOpenAI` or `AsyncAnthropic` client.
 
-    It uses the client's own `post` and `get`, from bytes to bytes: what the SDKs do around it (walk the whole
-    conversation, build a model of the response) costs more than the request itself.
-    What comes is counted while it is unpacked, so that a few compressed bytes can't fill the memory.
+    It uses the client's own `post` and `get`, from bytes to bytes: the SDKs' own work around it (walking the whole
+    conversation, building a model of the response) costs more than the request itself. The size of the answer is
+    counted while it is unpacked, so that a few compressed bytes can't fill the memory.
     """
 
     sdk: SdkNames
@@ -211,15 +211,15 @@ class SdkCall:
     """Seconds, for the whole call."""
     provider: str
     expected: str
-    """What the answer is to be, in words for an error."""
+    """The expected answer, in words for an error."""
     check: Callable[[JsonView], None]
-    """Raises ModelError for an answer that reports a failure, and UnexpectedFormatError for what is no answer."""
+    """Raises ModelError for an answer that reports a failure, and UnexpectedFormatError for anything but an answer."""
     max_bytes: int = DEFAULT_ANSWER_BYTES
-    """Of the answer, unpacked."""
+    """The limit of the answer, unpacked."""
 
     @property
     def address(self) -> str:
-        """Host that is asked, and its port: never a key or a query, which the rest of a URL may have."""
+        """Host and port of the server, without a key or a query, which the rest of a URL may contain."""
         return str(self.client.base_url.netloc.decode())
 
     async def answer(
@@ -230,10 +230,10 @@ class SdkCall:
         *,
         streams: bool,
     ) -> JsonObject:
-        """Return the JSON object that the provider responds with, its text valid, or what the assembler makes of it.
+        """Return the JSON object that the provider responds with, its text valid, or the assembler's response.
 
-        A server may respond with a stream or without one, whatever it is asked for. `on_delta` sees each piece of a
-        stream and must not raise; it sees nothing from the first word of a refusal on (§8). Raises ModelError for every
+        A server may respond with a stream or without one, whichever was requested. `on_delta` gets each piece of a
+        stream and must not raise; it gets nothing from the first word of a refusal on (§8). Raises ModelError for every
         failure.
         """
         async with self.response(body) as response:
@@ -259,7 +259,7 @@ class SdkCall:
     ) -> AsyncIterator[Any]:
         """Response, unread, to a POST of the body, or to a GET without one; `below` is added to the path.
 
-        What goes wrong with it is a ModelError that names its status and request id.
+        Its failures are ModelErrors that name its status and request id.
         """
         import httpx2
 
@@ -290,7 +290,7 @@ class SdkCall:
             case UnexpectedFormatError():
                 return self.error(bounded_text(error.account(self.expected)), "invalid_response")
             case json.JSONDecodeError():
-                # Like a 502: something between here and the provider has answered, or cut the answer.
+                # Treated as a 502: something between here and the provider has answered, or cut the answer.
                 text = f"{UNEXPECTED_FORMAT}: {error}: {error.doc[:SHOWN_CHARS]!r}"
                 return self.error(bounded_text(text), "server")
             case _:
@@ -300,7 +300,7 @@ class SdkCall:
         return ModelError(text, kind=kind, provider=self.provider)
 
     async def whole(self, response: Any) -> JsonObject:
-        """Return the JSON object that the response holds. Raises as `response` turns into a ModelError."""
+        """Return the JSON object in the response. Raises errors that `response` turns into a ModelError."""
         pieces: list[bytes] = []
         size = 0
         async with aclosing(response.aiter_bytes()) as unpacked:
@@ -312,7 +312,7 @@ class SdkCall:
         return _json_object(b"".join(pieces))
 
     async def _send(self, body: JsonView | None, path: str, query: JsonView | None) -> Any:
-        """Return the response, unread: whoever reads it counts what is unpacked."""
+        """Return the response, unread: the reader counts the unpacked bytes."""
         import httpx2
 
         timeout = httpx2.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout))
@@ -324,7 +324,8 @@ class SdkCall:
         )
 
     def _payload(self, body: JsonView) -> JsonObject:
-        """Bytes for the SDK's plain client; the clients of clouds (Azure, Bedrock) route by the body's content."""
+        """Return the body as bytes for the SDK's plain client; the clients of clouds (Azure, Bedrock) route by its
+        content."""
         plain_client = getattr(import_module(self.sdk.module), self.sdk.client)
         if type(self.client) is not plain_client:
             return {"body": dict(body)}
@@ -349,13 +350,13 @@ def encode(body: JsonView) -> bytes:
 
 
 def is_whole(response: Any, *, streams: bool = True) -> bool:
-    """Return whether the response is one whole body; `streams` says whether a stream was asked for."""
+    """Return whether the response is one whole body; `streams` is whether a stream was requested."""
     told = response.headers.get("content-type", "")
     return any(kind in told for kind in _WHOLE) or not (streams or _STREAM in told)
 
 
 def _require_few(brackets: int) -> None:
-    """Refuse JSON that takes much more memory than its bytes."""
+    """Raise an error for JSON that needs much more memory than its bytes."""
     if brackets > MAX_BRACKETS:
         raise UnexpectedFormatError(f"JSON with {brackets:,} lists and objects, of at most {MAX_BRACKETS:,}")
 

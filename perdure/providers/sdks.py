@@ -1,4 +1,4 @@
-"""What is known of the providers' SDKs, and where the keys in this process's environment may be sent."""
+"""The properties of the providers' SDKs, and the servers that may get the keys in this process's environment."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..worker_limits import is_listed, server_in
 
 @dataclass(frozen=True)
 class AmbientKey:
-    """An environment variable that holds a provider's key, and the servers that the key is for."""
+    """An environment variable with a provider's key, and the servers that the key is for."""
 
     variable: str
     hosts: tuple[str, ...]
     """The provider's own hosts, which are called over TLS."""
     endpoint_variables: tuple[str, ...]
-    """Variables by which the owner of the environment names another server that gets the key."""
+    """Variables by which the environment names another server that gets the key."""
     argument: str = "api_key"
     """The argument of the SDK's client that takes the key."""
 
@@ -28,7 +28,7 @@ class AmbientKey:
         return os.environ.get(self.variable, "")
 
     def fits(self, endpoint: str | None) -> bool:
-        """Return whether the key may be sent there; None is where the SDK itself goes."""
+        """Return whether the server may get the key; None is the SDK's default server."""
         if endpoint is None:
             return True
         server = server_in(endpoint)
@@ -52,12 +52,12 @@ ANTHROPIC_KEYS = (
     AmbientKey("ANTHROPIC_AUTH_TOKEN", *_ANTHROPIC, argument="auth_token"),
 )
 PROVIDER_KEYS = (OPENAI_KEY, AZURE_TOKEN, AZURE_KEY, *ANTHROPIC_KEYS)
-"""All that perdure sends without being told to."""
+"""All keys that perdure sends without further configuration."""
 
 
 @dataclass(frozen=True)
 class SdkNames:
-    """What is known of an SDK before it is imported."""
+    """The properties of an SDK, known before it is imported."""
 
     module: str
     client: str
@@ -65,22 +65,21 @@ class SdkNames:
     error: str
     """The class that all its errors derive from."""
     keys: tuple[AmbientKey, ...] = ()
-    """Where the environment may have the provider's key, the first that is set going before the others."""
+    """The environment variables for the provider's key; the first one that is set wins."""
     endpoint_variable: str = ""
-    """The variable in which the SDK looks for its server; "" for an API that has no server of its own."""
+    """The variable from which the SDK reads its server; "" for an API without a server of its own."""
     options: tuple[tuple[str, Any], ...] = ()
     """Further arguments of the client."""
     is_azure: bool = False
-    """Whether the servers are Azure's, which have a client of their own and know Entra ID."""
+    """Whether the servers are Azure's, which have a client of their own and accept Entra ID."""
 
     def is_own(self, endpoint: str | None) -> bool:
-        """Return whether the endpoint is the provider's, or the owner's: what the SDK reads of the environment is for
-        it.
-        """
+        """Return whether the endpoint is the provider's or the owner's, so that the SDK's environment settings apply to
+        it."""
         return any(key.fits(endpoint) for key in self.keys)
 
     def is_providers(self, address: str) -> bool:
-        """Return whether the address is the provider's own, whatever the environment names besides."""
+        """Return whether the address is the provider's own, regardless of the environment."""
         server = server_in(address)
         hosts = [host for key in self.keys for host in key.hosts]
         return server is not None and server.scheme == "https" and is_listed(server, hosts)
@@ -104,17 +103,18 @@ _SDKS = {
 
 
 def sdk_for(provider: str, imitated: str) -> SdkNames:
-    """Return the SDK for a provider key. Nothing of the imitated provider's is for others that speak its format."""
+    """Return the SDK for a provider key. Other providers with the same format get none of the imitated provider's
+    settings."""
     return _SDKS.get(provider) or replace(_SDKS[imitated], keys=(), endpoint_variable="")
 
 
 def keys_for(provider: str) -> tuple[AmbientKey, ...]:
-    """Keys of the environment that are for a provider, by its key; none for one that perdure does not know."""
+    """Keys of the environment that are for a provider, by its key; none for an unknown one."""
     return _SDKS[provider].keys if provider in _SDKS else ()
 
 
 def key_variables(model: Model) -> tuple[str, ...]:
-    """Return the variables of which a worker needs one for the provider's own server; () where it needs none."""
+    """Return the variables of which a worker needs one for the provider's own server; () if it needs none."""
     sdk, connection = _SDKS.get(model.provider_key), model.connection
     is_elsewhere = connection and (connection.endpoint or connection.api_key or connection.kind != "key")
     if is_elsewhere or sdk is None or sdk.is_azure:
@@ -123,7 +123,8 @@ def key_variables(model: Model) -> tuple[str, ...]:
 
 
 def missing_key(model: Model) -> str:
-    """Return what to say where this process has no key for the provider's own server; "" if it has, or needs none."""
+    """Return the message about a missing key for the provider's own server; "" if this process has one, or needs
+    none."""
     variables = key_variables(model)
     if not variables or any(map(os.environ.get, variables)):
         return ""

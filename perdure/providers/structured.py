@@ -18,10 +18,10 @@ from ..schema import ANSWER, LENIENT, answer_schema, is_bare
 from ..text import excerpt, valid_json
 
 Check = Callable[[Any], list[str]]
-"""Why an answer that fits the `outputs` is refused all the same; [] when it is not. Must not raise."""
+"""Returns the reasons to refuse an answer that fits the `outputs`; [] to accept it. Must not raise."""
 
 REMEMBERED = 1000
-"""So many checks are known at most: types may be made in functions."""
+"""The most checks that are remembered: functions may create types."""
 
 _checks: LRUCache[tuple[str, Hashable], Check] = LRUCache(REMEMBERED)
 _lock = Lock()
@@ -34,9 +34,9 @@ def remember_check(outputs: Sequence[Property], of: Hashable, check: Check) -> N
 
 
 def check_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
-    """Return why no check for these outputs takes the answer; [] when one does, or when there is none.
+    """Return why no check for these outputs accepts the answer; [] if one does, or if there is none.
 
-    A run does not say which type its caller has: where several have the same outputs, one of them is enough.
+    A run does not record its caller's type: if several types have the same outputs, one of them is enough.
     """
     with _lock:
         digest = _digest(outputs) if _checks else ""
@@ -62,7 +62,7 @@ MAX_FAULT_CHARS = 500
 
 
 class StructuredResult(dict[str, Any]):
-    """A structured answer, together with the text that the model wrote (§8.8)."""
+    """A structured answer, together with the model's own text (§8.8)."""
 
     def __init__(self, value: dict[str, Any], raw_json: str) -> None:
         super().__init__(value)
@@ -75,7 +75,7 @@ class StructuredResult(dict[str, Any]):
 
 
 def structured_value(text: str) -> Any:
-    """Return the value of a JSON text: a StructuredResult for an object; the text itself when it is not JSON (§8)."""
+    """Return the value of a JSON text: a StructuredResult for an object; the text itself if it is not JSON (§8)."""
     try:
         value = valid_json(DECODER.decode(text))
     except (ValueError, RecursionError):
@@ -84,15 +84,15 @@ def structured_value(text: str) -> Any:
 
 
 def answer_value(text: str, outputs: Sequence[Property]) -> Any:
-    """Return the value of an answer; the text itself when that is not JSON.
+    """Return the value of an answer; the text itself if that is not JSON.
 
-    It is a StructuredResult where it is just what the model wrote.
+    It is a StructuredResult if it equals the model's own JSON.
     """
     return read_value(structured_value(text), outputs)
 
 
 def read_value(value: Any, outputs: Sequence[Property]) -> Any:
-    """Return an answer out of the object that it is wrapped in, with entries as the objects that they stand for."""
+    """Return an answer without the object that wraps it, and with objects in place of their lists of entries."""
     if is_bare(outputs):
         is_wrapped = isinstance(value, dict) and value.keys() == {ANSWER}
         return _without_entries(value[ANSWER] if is_wrapped else value, outputs[0])
@@ -101,7 +101,7 @@ def read_value(value: Any, outputs: Sequence[Property]) -> Any:
 
 
 def _without_entries(value: Any, prop: Property | None) -> Any:
-    """Return the value with objects in the place of lists of `{key, value}` that stand for them."""
+    """Return the value with objects in place of the lists of `{key, value}` that represent them."""
     match prop:
         case Property(kind="array", items=Property() as items) if isinstance(value, list):
             return [_without_entries(each, items) for each in value]
@@ -123,7 +123,7 @@ def _nameless(prop: Property) -> Property:
 
 
 def without_nulls(value: Any, properties: Sequence[Property]) -> Any:
-    """Without the members that are null although the type has none there: models write so what is absent."""
+    """Return the value without null members whose type does not allow null: models write absent members as null."""
     if is_bare(properties):
         return _inner_without_nulls(value, properties[0])
     if not isinstance(value, dict):
@@ -154,9 +154,10 @@ def _inner_without_nulls(value: Any, described: Property | None) -> Any:
 
 
 def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]:
-    """Value of an answer and why it does not fit the declared outputs; None for what is not the declared object.
+    """Value of an answer, and why it does not fit the declared outputs; the value is None for anything but the declared
+    object.
 
-    Where this process knows of a type with these outputs, its own rules count too (`remember_check`).
+    The rules of types with these outputs count too, if this process knows any (`remember_check`).
     """
     value = answer_value(text, outputs)
     if not (is_bare(outputs) or isinstance(value, dict)):
@@ -165,7 +166,7 @@ def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]
 
 
 def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
-    """Return why a value does not match the declared outputs, at most 20 reasons; [] when it does.
+    """Return why a value does not match the declared outputs, at most 20 reasons; [] if it does.
 
     Raises ValueError for a union without alternatives.
     """
@@ -180,7 +181,7 @@ def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
 
 
 def _faults_of(error: Any, member: str = "") -> Iterator[str]:
-    """Yield the fault, or, for a value that fits no alternative, those of the alternative that it is most like."""
+    """Yield the fault; for a value that fits no alternative, the faults of the most similar one."""
     alternatives: dict[Any, list[Any]] = defaultdict(list)
     for each in error.context:
         alternatives[each.relative_schema_path[0]].append(each)
@@ -207,8 +208,8 @@ def _shown_faults(faults: Iterable[str]) -> list[str]:
 def cast(result: Any, target: type[T]) -> T:
     """Return the result as a pydantic model, a dataclass, a TypedDict or a plain type (§8.8).
 
-    A StructuredResult is read from its raw text, so that no digit of a number is lost in a dict. Raises ValueError
-    (pydantic's ValidationError) when the result does not fit.
+    A StructuredResult is parsed from its raw text, so that no digit of a number is lost in a dict. Raises ValueError
+    (pydantic's ValidationError) if the result does not fit.
     """
     from pydantic import TypeAdapter
 

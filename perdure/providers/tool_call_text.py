@@ -20,16 +20,16 @@ class Call(NamedTuple):
 
 
 def calls_of(message: Message) -> list[Call]:
-    """Return the tool calls that an assistant message asks for; [] when there are none."""
+    """Return the tool calls of an assistant message; [] if there are none."""
     asked = message.metadata.get("tool_calls") or ()
     return [Call(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in asked]
 
 
 def read_calls(asked: Iterable[tuple[Any, Any, Any]], response_id: Any) -> list[Call]:
-    """Return the calls of a response: of each, the server's id, the name and the arguments, as it sends them.
+    """Return the calls of a response; `asked` holds the server's id, the name and the arguments of each, unchanged.
 
-    An id is derived from the call's place when the server gave none, so that its result can be matched; the name is ""
-    for anything that can't be one. Raises TypeError for arguments that are not JSON.
+    A call without an id gets one derived from its place, so that its result can be matched; the name is "" for anything
+    that is not a name. Raises TypeError for arguments that are not JSON.
     """
     return [
         Call(
@@ -42,7 +42,8 @@ def read_calls(asked: Iterable[tuple[Any, Any, Any]], response_id: Any) -> list[
 
 
 def compact_json(value: Any) -> str:
-    """JSON without blanks, as a message keeps a tool call's arguments (§8). Raises TypeError like `json.dumps`."""
+    """JSON without whitespace, the form of a tool call's arguments in a message (§8). Raises TypeError like
+    `json.dumps`."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -54,7 +55,7 @@ def arguments_text(arguments: Any) -> str:
 
 
 def only_text(parts: list[Part]) -> str | None:
-    """Return the concatenated text when all parts are text; None when any is not."""
+    """Return the concatenated text if all parts are text; None otherwise."""
     if len(parts) == 1:
         return parts[0].value if isinstance(parts[0], TextPart) else None
     texts = [part.value for part in parts if isinstance(part, TextPart)]
@@ -70,11 +71,11 @@ class AcceptedMedia(NamedTuple):
     url: bool
     """Whether it fetches a URL itself."""
     types: tuple[str, ...] = ()
-    """The beginnings of the media types that it takes; () for those that nobody has to list."""
+    """The prefixes of the accepted media types; () if all are accepted."""
 
 
 AcceptedMediaTypes = Mapping[str, AcceptedMedia]
-"""Kind of part → what an API takes of it. A kind that is absent is not taken at all."""
+"""Kind of part → the forms that an API accepts. A kind that is absent is not accepted."""
 
 _NAMES = {"image": "images", "audio": "audio", "file": "files"}
 _INSTEAD = {
@@ -85,9 +86,9 @@ _INSTEAD = {
 
 
 def sendable_parts(message: Message, taken: AcceptedMediaTypes, api: str) -> list[Part]:
-    """Return the parts of a message as the API, which `api` names in words, can be sent them.
+    """Return the parts of a message that the API can take; `api` is its name in messages.
 
-    Of a tool's result, what can't be sent becomes a text that says so: the tool has done its work, and the run goes on.
+    In a tool's result, a text replaces a part that can't be sent: the tool has done its work, and the run goes on.
     Raises UnsupportedMediaError for such a part of any other message.
     """
     problems = [None if isinstance(part, TextPart) else part_problem(part, taken, api) for part in message.parts]
@@ -102,7 +103,7 @@ def sendable_parts(message: Message, taken: AcceptedMediaTypes, api: str) -> lis
 
 
 def part_problem(part: Media, taken: AcceptedMediaTypes, api: str) -> str | None:
-    """Return why the API can't be sent this part; None when it can. Never raises."""
+    """Return why the API can't take this part; None if it can. Never raises."""
     if problem := source_problem(part.source):
         return f"{part.kind}: {problem}"
     if problem := kind_problem(part.kind, taken, api):
@@ -118,7 +119,7 @@ def part_problem(part: Media, taken: AcceptedMediaTypes, api: str) -> str | None
 
 
 def kind_problem(kind: str, taken: AcceptedMediaTypes, api: str) -> str | None:
-    """Return why the API can't be sent any part of this kind; None when it can. Never raises."""
+    """Return why the API can't take any part of this kind; None if it can. Never raises."""
     return None if kind in taken else f"{api} takes no {_NAMES[kind]}: {_INSTEAD[kind]}"
 
 
@@ -127,13 +128,14 @@ _OR = {"file": ", or choose `apiType: responses`, which takes such URLs"}
 
 
 def base64_data(part: Media) -> Base64Data | None:
-    """Return the part's bytes in base64, with their type as far as that is known; None when the source is a URL."""
+    """Return the part's bytes in base64, with their type if it is known; None if the source is a URL."""
     found = base64_of(part.source, part.media_type)
     return found and found._replace(media_type=found.media_type or told_type(found.data))
 
 
 def as_url(part: Media, unknown: str | None = None) -> str:
-    """Return the source as a URL: unchanged, but for bare base64 of a known type, or else `unknown`: a `data:` URI."""
+    """Return the source as a URL: unchanged, except that bare base64 of a known type, or else `unknown`, becomes a
+    `data:` URI."""
     content = base64_data(part)
     if content is None or part.source != content.data:
         return part.source

@@ -1,4 +1,5 @@
-"""What the wire formats share: the steps to a request, the call through an SDK, the steps to a reply (§7, §8)."""
+"""The common part of the wire formats: the steps to a request, the call through an SDK, the steps to a reply (§7,
+§8)."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ _AZURE = (
 )
 MAX_REFUSED = 20
 LEFT_OUT = "Left out: "
-"""How a remark begins on what a server refuses of a request."""
+"""The beginning of a warning about the parts of a request that a server refuses."""
 
 
 class WireFormat(Provider):
@@ -63,27 +64,27 @@ class WireFormat(Provider):
     api: ClassVar[str]
     """Marks the original content that this API accepts back (`provider_content.api`)."""
     imitated: ClassVar[str]
-    """The provider whose SDK makes the calls, also those of other servers that speak its format."""
+    """The provider whose SDK makes the calls, including those to other servers with the same format."""
     expected = "a response of this API"
-    """What a response looks like, in words for an error."""
+    """The form of a response, in words for an error."""
     path: ClassVar[str]
     """The path of the endpoint, below the base URL of the SDK's client."""
     defaults: ClassVar[JsonView] = {}
     """Keys of every request; options override them."""
     options: ClassVar[Mapping[str, str]]
-    """The sampling options that the API has (§2.5): our name → its name. Others are dropped."""
+    """The sampling options of the API (§2.5): perdure's name → its name. Others are dropped."""
     merged: ClassVar[frozenset[str]] = frozenset()
     """Keys whose objects `additionalProperties` may add to (an effort level beside an output format)."""
     needs_message = False
     """Whether the API requires a message besides the instructions."""
     has_strict_tools = True
-    """Whether a tool can be strict; where it can't, strict tools are offered as ordinary ones."""
+    """Whether a tool can be strict; otherwise strict tools are offered as ordinary ones."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.sdk = sdk_for(key, self.imitated)
         self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
-        """The name and model of a server → what it has refused of requests."""
+        """The name and model of a server → the parts of requests that it has refused."""
 
     def to_request(
         self,
@@ -108,7 +109,7 @@ class WireFormat(Provider):
             request["tools"] = [*request.get("tools", []), *others]
         if agent.outputs:
             request |= self.output_format(agent.outputs)
-        for key, value in further.items():  # What the request already says wins (§2.5).
+        for key, value in further.items():  # The request's own keys win (§2.5).
             if key in self.merged and key in request and isinstance(value, Mapping):
                 request[key] = {**value, **request[key]}
             else:
@@ -116,17 +117,17 @@ class WireFormat(Provider):
         return self._in_dialect(request, agent)
 
     def _in_dialect(self, request: JsonObject, agent: Agent) -> JsonObject:
-        """Return the request with the keys that the agent's server takes, under its names."""
+        """Return the request with the keys that the agent's server accepts, under its names."""
         dialect = self.server(agent).dialect
         names = {**dialect.renames, **dict.fromkeys(dialect.refuses, "")}
         return rename_keys(request, names) if names.keys() & request.keys() else request
 
     def server(self, agent: Agent) -> Recipient:
-        """Return where the agent's requests go. Raises ValueError for a dialect that nobody knows."""
+        """Return the server of the agent's requests. Raises ValueError for an unknown dialect."""
         return server_of(agent, self.sdk, self.key)
 
     def options_of(self, agent: Agent) -> Mapping[str, str]:
-        """Sampling options for this agent, where its connection decides how one is called; else `options`."""
+        """Return the sampling options for this agent, if its connection decides their names; else `options`."""
         return self.options
 
     @abstractmethod
@@ -134,7 +135,7 @@ class WireFormat(Provider):
         """Return the keys that carry the messages, system messages included."""
 
     def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> JsonObject:
-        """Return the keys that offer the functions; none when the model may not call any."""
+        """Return the keys that offer the functions; none if the model may not call any."""
         return {"tools": [self.tool(function) for function in functions]} if may_call_tools else {}
 
     @abstractmethod
@@ -142,7 +143,7 @@ class WireFormat(Provider):
         """Return the declaration of one function."""
 
     def provider_tool(self, tool: CustomTool) -> JsonObject:
-        """Return the declaration of a tool that the provider executes itself: its `options`, as they are."""
+        """Return the declaration of a tool that the provider executes itself: its `options`, unchanged."""
         return {"type": tool.name, **(tool.options or {})}
 
     @abstractmethod
@@ -177,7 +178,7 @@ class WireFormat(Provider):
             calls = made_calls(answer, ended)
             message = self._message(answer, calls, agent)
         except ValueError as error:
-            # What pydantic says of a message is about our fields, not about the provider's.
+            # pydantic's words about a message name our fields, not the provider's.
             unfit = UnexpectedFormatError(json_excerpt(response)) if isinstance(error, ValidationError) else error
             text = unfit.account(self.expected) if isinstance(unfit, UnexpectedFormatError) else str(error)
             raise ModelError(bounded_text(text), kind="invalid_response", provider=self.key) from error
@@ -208,7 +209,7 @@ class WireFormat(Provider):
 
     @asynccontextmanager
     async def sdk_call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> AsyncIterator[SdkCall]:
-        """Give what sends requests to the agent's connection, and have errors name its address and model."""
+        """Yield a call to the agent's connection, whose errors name its address and model."""
         await load_sdk(self.sdk)
         client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
         check = self._require_answer
@@ -222,7 +223,7 @@ class WireFormat(Provider):
             raise
 
     def _hint(self, error: ModelError, agent: Agent, address: str, *, has_key: bool) -> str:
-        """Return where the key or the model's name comes from that the server refuses; "" for other errors."""
+        """Return the origin of the refused key or model name; "" for other errors."""
         connection = agent.model.connection if agent.model else None
         if error.kind == "not_found":
             server = server_in(f"https://{address}")
@@ -241,7 +242,8 @@ class WireFormat(Provider):
     async def send_cached(
         self, send: Send, agent: Agent, request: JsonObject, series: CallSeries, client: Any
     ) -> JsonObject:
-        """Send the request as the prompt cache needs it; without what the server refuses, which is remembered.
+        """Send the request with its prompt cache marks, and again without any part that the server refuses, which is
+        remembered.
 
         Raises ModelError.
         """
@@ -268,22 +270,22 @@ class WireFormat(Provider):
                 return response
 
     def for_call(self, agent: Agent, request: JsonObject) -> JsonObject:
-        """Return the request with what every call needs, and `to_request` does not say."""
+        """Return the request with the additions that every call needs and `to_request` omits."""
         return request
 
     def limits_itself(self, agent: Agent) -> bool:
-        """Return whether the limit of the answer's length is perdure's own, as the file has none."""
+        """Return whether perdure chose the limit of the answer's length, because the file has none."""
         return "max_tokens" in self.defaults.keys() - self._asked(agent)
 
     def _asked(self, agent: Agent) -> set[str]:
-        """Return the keys of requests that the agent's file sets."""
+        """Return the request keys that the agent's file sets."""
         return {*_sampling_options(agent, self.options_of(agent)), *_further(agent)}
 
     def _place(self, agent: Agent) -> tuple[str, str]:
         return self.server(agent).name, agent.model.id if agent.model else ""
 
     def _left_out(self, agent: Agent) -> list[str]:
-        """Return remarks on what the file asks for, and this server refuses."""
+        """Return warnings about the file's settings that this server refuses."""
         refused = (*self.server(agent).dialect.refuses, *self._refused.get(self._place(agent), ()))
         asked = self._asked(agent)
         tools = [part.removeprefix("tool:") for part in refused if part.startswith("tool:")]
@@ -293,21 +295,21 @@ class WireFormat(Provider):
     def for_cache(
         self, request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool
     ) -> JsonObject:
-        """Return the request as the API's prompt cache needs it; the same object where there is nothing to add.
+        """Return the request with the marks of the API's prompt cache; the same object if there is nothing to add.
 
-        `chosen` is what the agent's file says; `is_own` is whether the request goes to the provider itself, not to a
+        `chosen` is the agent file's setting; `is_own` is whether the request goes to the provider itself, not to a
         server that imitates it.
         """
         return request
 
     def _require_answer(self, response: JsonView) -> None:
-        """Judges the response where its status and address are known; `reply` reads it for what it says."""
+        """Check the response while its status and address are known; `reply` reads its content."""
         if response.get("error"):
             raise error_from_http(200, {}, response, provider=self.key)
         try:
             require_reply(self._answer(response), self.key)
         except UnexpectedFormatError as error:
-            told = error_from_http(200, {}, response, provider=self.key)  # Some say what went wrong as they please.
+            told = error_from_http(200, {}, response, provider=self.key)  # It may describe the error in its own form.
             raise (error if told.kind == "server" else told) from error
 
     def _answer(self, response: JsonView) -> Answer:
@@ -348,7 +350,7 @@ def _options(agent: Agent) -> ModelOptions | None:
 
 
 def count(usage: Any, *keys: str) -> int:
-    """Return the count of tokens that these keys lead to; 0 for anything that can't be one. Never raises."""
+    """Return the number of tokens at these keys; 0 for anything that can't be one. Never raises."""
     for key in keys:
         usage = usage.get(key) if isinstance(usage, dict) else None
     if isinstance(usage, bool) or not isinstance(usage, int | float) or not 0 <= usage <= MAX_TOKENS:
@@ -357,7 +359,7 @@ def count(usage: Any, *keys: str) -> int:
 
 
 def read_usage(usage: Any, places: Mapping[str, str]) -> Usage:
-    """Return the counts that a usage has in these places: field of `Usage` → keys, with dots between. Never raises."""
+    """Return the counts of a usage at these places: field of `Usage` → keys, separated by dots. Never raises."""
     return Usage(**{field: count(usage, *keys.split(".")) for field, keys in places.items()})
 
 
@@ -366,7 +368,7 @@ def _word(value: Any) -> str | None:
 
 
 def _odd_counts(usage: Any) -> list[str]:
-    """Return what is odd about the usage of an answer that counts all the same."""
+    """Return the anomalies in the usage of an answer that is counted all the same."""
     counts = usage if isinstance(usage, dict) else {"usage": usage}
     known = [name for name in counts if name == "usage" or str(name).endswith("_tokens")]
     odd = {name: counts[name] for name in known if counts[name] is not None and count(counts, name) != counts[name]}

@@ -1,1 +1,1 @@
-"""Tools for models that can't call any: told of in the prompt, and called by JSON in the model's text."""
+"""Tools for models without tool calls: the prompt describes them, and the model calls them by JSON in its text."""

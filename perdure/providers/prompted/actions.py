@@ -1,4 +1,4 @@
-"""Reads the actions in what a model has written: one JSON object, with whatever stands around it.
+"""Reads the actions in a model's text: one JSON object, with any text around it.
 
 The grammar: `{"tool": NAME, "arguments": {…}}`, `{"agent": NAME, "task": TEXT}`, and `{}` for none. Also understood are
 the forms of other prompts: `{"name", "arguments"}`, `{"tool_calls": […]}`, and a list of actions.
@@ -17,11 +17,11 @@ from ...settings.child_agents import DELEGATE, TASK
 from ...text import excerpt, valid_text
 
 FAULTY = "invalid_action"
-"""The name of an action that names nothing."""
+"""The name of an action without a name."""
 INVALID = "Invalid "
-"""How the text begins that says what is wrong with an action."""
+"""The beginning of the text that describes an action's error."""
 MAX_KEPT = 8 * 1024
-"""Characters of an action that can't be read, as the call keeps them."""
+"""The characters of an unreadable action that the call keeps."""
 SECOND = "The model has written more than one action in one reply: only the first one counts"
 _WRITE = "Write one JSON object and nothing else, its names and texts in double quotes"
 
@@ -37,31 +37,31 @@ _NAMED = frozenset({"id", "type", "name", "arguments", "parameters"})
 _ARGUMENTS = ("arguments", "parameters", "args")
 _DECODER = json.JSONDecoder(strict=False)
 _EFFORT = 50_000_000
-"""Characters that the search for an object may read in vain, besides twenty times the text: each error counts lines
-from the beginning of the text, so that many of them take quadratic time."""
+"""The characters that failed searches for an object may read, besides twenty times the text: each error counts lines
+from the beginning of the text, so that many errors take quadratic time."""
 
 
 class Action(NamedTuple):
-    """A tool that the model calls; an agent is the tool `delegate_to_NAME`."""
+    """A tool call of the model; an agent is the tool `delegate_to_NAME`."""
 
     name: str
     arguments: str
     """JSON text."""
     fault: str | None = None
-    """Why it can't be done."""
+    """The reason why it can't be executed."""
 
 
 class Reading(NamedTuple):
-    """What was found in a text."""
+    """The content of a text."""
 
     actions: list[Action]
     before: str = ""
-    """What the model says before its action."""
+    """The model's text before its action."""
     warnings: tuple[str, ...] = ()
 
 
 def read_actions(text: str) -> Reading:
-    """Return the actions in a text; none for any other text. Takes linear time, never raises."""
+    """Return the actions in a text; [] for any other text. Takes linear time, never raises."""
     spoken = _THINKING.sub("", text)
     if (actions := _read_whole(spoken)) is not None:
         return Reading(actions)
@@ -79,7 +79,7 @@ def read_actions(text: str) -> Reading:
 
 
 def _read_whole(text: str) -> list[Action] | None:
-    """Return the actions of a text that is JSON and nothing else, fenced or not; None for any other text."""
+    """Return the actions of a text that consists of JSON alone, fenced or not; None for any other text."""
     try:
         return _actions(_DECODER.decode(_bare(text)))
     except (ValueError, RecursionError):
@@ -87,12 +87,12 @@ def _read_whole(text: str) -> list[Action] | None:
 
 
 def is_nothing(text: str) -> bool:
-    """Return whether a text is `{}`, by which the model says that it needs no tool, or less. Never raises."""
+    """Return whether a text is empty or `{}`, by which the model declares that it needs no tool. Never raises."""
     return "".join(_bare(text).split()) in ("", "{}")
 
 
 def _bare(text: str) -> str:
-    """Return the text without the model's thinking before it, and without a fence around it."""
+    """Return the text without the thinking before it, and without a fence around it."""
     spoken = _THINKING.sub("", text).strip()
     opened = _FENCED.match(spoken)
     if opened and spoken.endswith(_FENCE, opened.end()):
@@ -101,7 +101,7 @@ def _bare(text: str) -> str:
 
 
 class _Unreadable(NamedTuple):
-    """An object that is meant as an action, and is no JSON."""
+    """An object that is meant as an action but is not valid JSON."""
 
     key: str
     name: str
@@ -109,7 +109,7 @@ class _Unreadable(NamedTuple):
 
 
 def _objects(text: str) -> Iterator[tuple[int, Any]]:
-    """JSON objects in a text, none of them within another, and those that are meant as actions but are no JSON."""
+    """JSON objects in a text, none of them within another, and invalid ones that are meant as actions."""
     position, effort = 0, _EFFORT + 20 * len(text)
     while effort > 0 and (match := _START.search(text, position)):
         start = match.start()
@@ -119,23 +119,21 @@ def _objects(text: str) -> Iterator[tuple[int, Any]]:
         except (ValueError, RecursionError) as error:
             end = closing_brace(text, start)
             effort -= getattr(error, "pos", len(text)) + (end or start) - start
-            position = len(text) if end is None else start + 1  # Nothing inside of what was cut off is an action.
+            position = len(text) if end is None else start + 1  # Nothing within a truncated object is an action.
             if meant := _action_mark(text, start):
                 effort = 0
                 yield start, _repair(text[start:], meant, error)
 
 
 def _action_mark(text: str, start: int) -> re.Match[str] | None:
-    """Return where the object that begins there says that it is an action, if it does so before it has another
-    object.
-    """
+    """Return the match that marks the object at `start` as an action, if it comes before any nested object."""
     further = _START.search(text, start + 1)
     end = further.start() if further else len(text)
     return _MEANT_FIRST.match(text, start) or _MEANT_LATER.search(text, start, end)
 
 
 def _repair(text: str, meant: re.Match[str], error: Exception) -> Any:
-    """Return the object at the start of a text, without its trailing commas; or why it can't be read."""
+    """Return the object at the start of a text, without its trailing commas; or the reason why it can't be read."""
     try:
         return _DECODER.raw_decode(without_trailing_commas(text))[0]
     except (ValueError, RecursionError):
@@ -155,7 +153,7 @@ def _malformed_action(text: str, found: _Unreadable) -> Action:
 
 
 def _actions(value: Any) -> list[Action]:
-    """Return the actions that a JSON value is; [] for any other value."""
+    """Return the actions in a JSON value; [] for any other value."""
     if isinstance(value, list):
         return [action for each in value if isinstance(each, dict) for action in _actions(each)]
     if not isinstance(value, dict):
@@ -206,13 +204,13 @@ def _faulty(what: str, problem: str, value: Any) -> Action:
 
 
 def _delegate(agent: str) -> str:
-    """Return the name of the tool that an agent is."""
+    """Return the name of an agent's tool."""
     return valid_text(agent if agent.startswith(DELEGATE) else f"{DELEGATE}{agent}")
 
 
 def _json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # Half of a surrogate pair can be recorded only as its escape, which the tool's arguments are refused for.
+    # Half of a surrogate pair can be recorded only as its escape, which makes the tool's arguments invalid.
     return text if valid_text(text) == text else json.dumps(value, separators=(",", ":"))
 
 

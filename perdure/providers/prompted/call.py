@@ -1,4 +1,4 @@
-"""One model call in which the prompt tells of the tools: the instructions, the messages, and what it has said."""
+"""One model call whose prompt describes the tools: its instructions, its messages, and the reading of its reply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Then the system will ask you to provide your final response."""
 
 
 def with_instructions(agent: Agent, messages: Sequence[Message]) -> list[Message]:
-    """Messages, the first system message with what the model is told of the agent's tools; one is made of it alone.
+    """Messages with the description of the agent's tools in the first system message, which is added if there is none.
 
     Raises ValueError for a union without alternatives.
     """
@@ -85,10 +85,10 @@ def _name(tool: str) -> str:
 
 
 API = "perdure.json"
-"""Marks a message whose `provider_content` holds what the model wrote, and the step in which it did."""
+"""Marks a message whose `provider_content` holds the model's original text and its step."""
 
 TOLD = "[Delegation failed"
-"""How the text begins in which a delegation says itself that it has failed."""
+"""The beginning of a delegation's text that reports its own failure."""
 
 
 class _Call(NamedTuple):
@@ -142,7 +142,7 @@ def _result(message: Message, call: _Call, max_steps: int) -> list[Part]:
 
 
 def _as_json(text: str) -> str:
-    """Return the result as JSON, which it is already if the tool gave anything but a text."""
+    """Return the result as JSON, which any result but a text already is."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -151,7 +151,7 @@ def _as_json(text: str) -> str:
 
 
 def _join_texts(parts: Sequence[Part]) -> list[Part]:
-    """With neighbouring texts as one, so that a message of texts alone has one part."""
+    """Join neighbouring texts, so that a message of texts alone has one part."""
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -163,15 +163,14 @@ def _join_texts(parts: Sequence[Part]) -> list[Part]:
 
 
 def written_of(message: Message) -> str | None:
-    """Return what the model wrote where tool calls were read in its text; None where that is not known. Never
-    raises.
-    """
+    """Return the model's original text of a message whose tool calls were read from it; None if unknown. Never
+    raises."""
     kept = _kept_content(message)
     return str(kept["content"][0]) if kept and kept.get("content") else None
 
 
 def _written_text(message: Message, calls: Sequence[ToolCall]) -> str:
-    """Return what the model wrote; for a call that it made in another way, the text that it would have written."""
+    """Return the model's original text; for a native call, the text that the model would have written."""
     if (written := written_of(message)) is not None:
         return written
     return "\n".join(filter(None, [message.text, *map(_action, calls)]))
@@ -195,12 +194,12 @@ FINAL = "Now provide your final response to the user."
 ACTS_LATE = "The model was asked for its final response and has written an action, which is carried out"
 ACTS_TOO_LATE = "The model was asked for its final response and has written an action, for which no step is left"
 MAX_RAW = 64 * 1024
-"""Characters of a reply that are recorded as the model wrote them, beside the calls that were read in them."""
+"""The characters of a reply that are recorded as the model wrote them, besides the calls in them."""
 
 
 @dataclass(frozen=True)
 class PromptedCall:
-    """A call in one of two phases: the model may `act`, or has to `answer`.
+    """A call in one of two phases: the model may `act`, or must `answer`.
 
     `step` is the number of the action that it may write, of at most `max_steps`, and `ids` begins the ids of its calls.
     """
@@ -213,17 +212,17 @@ class PromptedCall:
 
     @property
     def agent(self) -> Agent:
-        """The agent as its provider is to see it: without tools, and without a form of answers where it may act."""
+        """The agent for its provider: without tools, and without a form of answers if the model may act."""
         outputs = None if self.phase == "act" else self.own.outputs
         return self.own.model_copy(update={"tools": None, "outputs": outputs})
 
     def messages(self, conversation: Sequence[Message]) -> list[Message]:
-        """Return what the model is sent. Raises ValueError for a tool with a union without alternatives."""
+        """Return the messages to the model. Raises ValueError for a tool with a union without alternatives."""
         told = with_instructions(self.own, as_text(conversation, self.max_steps))
         return told if self.phase == "act" else [*told, Message.user(FINAL)]
 
     def read(self, reply: ModelReply) -> ModelReply:
-        """Return the reply, with the tool calls that its text asks for. Never raises."""
+        """Return the reply with the tool calls in its text. Never raises."""
         if reply.message.tool_calls:
             return reply
         return self._read_act(reply) if self.phase == "act" else self._read_answer(reply)
@@ -236,7 +235,8 @@ class PromptedCall:
         return _with_text(reply, "" if is_nothing(text) else text)
 
     def _read_answer(self, reply: ModelReply) -> ModelReply:
-        """Return an answer that fits the agent's `outputs` is one, whatever it looks like."""
+        """Return the reply as an answer: a text that fits the agent's `outputs` is one, even if it looks like an
+        action."""
         text = reply.message.text
         if self.own.outputs and not reply.faults:
             return reply
