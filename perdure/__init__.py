@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .events import RunEvent as RunEvent
     from .guardrails import GuardrailResult as GuardrailResult
     from .guardrails import Guardrails as Guardrails
+    from .guardrails import instructions as instructions
     from .guardrails import prepare_tools as prepare_tools
     from .messages import AudioPart as AudioPart
     from .messages import FilePart as FilePart
@@ -108,7 +109,7 @@ else:
             " SessionError ToolArgumentError ToolNotRegisteredError UnknownCallError"
             " UnsupportedMediaError",
             ".events": "RunEvent",
-            ".guardrails": "GuardrailResult Guardrails prepare_tools",
+            ".guardrails": "GuardrailResult Guardrails instructions prepare_tools",
             ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",
             ".options": "RunOptions",
             ".prompty.load": "load load_dict",

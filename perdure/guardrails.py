@@ -107,15 +107,29 @@ def prepare_tools(function: F) -> F:
     return function
 
 
+Instruct = Callable[..., str | Awaitable[str]]
+"""A function that gives instructions: of the run's inputs as a dict, and of a `ToolContext` with its deps, if it has
+parameters for them."""
+instruct_functions: dict[str, Instruct] = {}
+"""Those that `@instructions` has registered in this process, by name."""
+G = TypeVar("G", bound=Instruct)
+
+
+def instructions(function: G) -> G:
+    """Register a function that gives an agent's instructions, under its name: a decorator.
+
+    An agent names it: `metadata.perdure.instructionsBy`, or `RunOptions.instructions_by`. See `Instruct`.
+    """
+    instruct_functions[function.__name__] = function
+    return function
+
+
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]
 """A function that summarises messages, or a `.prompty` agent that is given their text as its input `conversation`."""
 
 
 BY_FUNCTION = "instructions_by"
 """In the metadata of instructions that a function has given: its name."""
-Instruct = Callable[..., str | Awaitable[str]]
-"""A function that gives instructions: of the run's inputs as a dict, and of a `ToolContext` with its deps, if it has
-parameters for them."""
 
 
 def with_instructions_by(name: str, text: str, messages: Sequence[Message], *, replaced: bool) -> list[Message]:

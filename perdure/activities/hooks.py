@@ -23,6 +23,7 @@ from ..guardrails import (
     Instruct,
     JudgedOutput,
     PrepareTools,
+    instruct_functions,
     prepare_functions,
 )
 from ..json_types import JsonView
@@ -68,7 +69,7 @@ class Hooks:
         self._guardrails = guardrails
         self._compactors = compactors
         self._prepare_tools = ChainMap(dict(prepare_tools or {}), prepare_functions)
-        self._instructions = instructions or {}
+        self._instructions = ChainMap(dict(instructions or {}), instruct_functions)
         self._in_threads = in_threads
         self._loop = loop or ThisLoop()
 
@@ -320,16 +321,12 @@ def _hook_named(what: str, name: str, registered: Mapping[str, Any]) -> Any:
 
 def _not_registered(what: str, name: str, registered: Mapping[str, Any]) -> str:
     known = ", ".join(sorted(registered)) or "none"
-    if what == "prepare_tools":
+    if what in ("prepare_tools", "instructions"):
         return (
-            f"no function {name!r} prepares tools on this worker (registered: {known}): put @prepare_tools above it in "
-            f"a module of --tools, or create_worker(prepare_tools={{{name!r}: …}})"
+            f"no {what} named {name!r} on this worker (registered: {known}): put @perdure.{what} above the function in "
+            f"a module of --tools, or create_worker({what}={{{name!r}: …}})"
         )
     argument = "compactors" if what == "compactor" else what
-    if what == "instructions":
-        return (
-            f"no {what} named {name!r} on this worker (registered: {known}): create_worker({argument}={{{name!r}: …}})"
-        )
     return (
         f"no {what} named {name!r} on this worker (registered: {known}): "
         f"start it with perdure worker --{what} MODULE:{name}, or create_worker({argument}={{{name!r}: …}})"

@@ -209,18 +209,25 @@ def signed_headers(id: str, body: str, variable: str) -> dict[str, str]:
     except ImportError:
         raise _not_taken("webhooks need a package that is not installed: pip install 'perdure[webhooks]'") from None
     now = datetime.now(UTC)
-    secrets = os.environ.get(variable, "").split()
-    if not secrets or not all(map(_is_secret, secrets)):
-        raise _not_taken(
-            f"the worker's variable {variable} has no secret: expected `{SECRET_PREFIX}` and at least 24 bytes in "
-            f"base64, such as `echo {SECRET_PREFIX}$(openssl rand -base64 32)` prints"
-        )
-    signatures = [Signer(secret).sign(id, now, body) for secret in secrets]
+    if problem := secret_problem(variable):
+        raise _not_taken(f"the worker's {problem}")
+    signatures = [Signer(secret).sign(id, now, body) for secret in os.environ[variable].split()]
     return {
         "webhook-id": id,
         "webhook-timestamp": str(int(now.timestamp())),
         "webhook-signature": " ".join(signatures),
     }
+
+
+def secret_problem(variable: str) -> str:
+    """Return why notices can't be signed with the secrets of that variable; "" where they can."""
+    secrets = os.environ.get(variable, "").split()
+    if secrets and all(map(_is_secret, secrets)):
+        return ""
+    return (
+        f"variable {variable} has no secret: expected `{SECRET_PREFIX}` and at least 24 bytes in base64, such as "
+        f"`echo {SECRET_PREFIX}$(openssl rand -base64 32)` prints"
+    )
 
 
 def _is_secret(text: str) -> bool:

@@ -12,6 +12,7 @@ from temporalio.service import RPCError
 
 from ..agents import Agent, Model
 from ..errors import ConfigurationError, ToolNotRegisteredError
+from ..guardrails import instruct_functions, prepare_functions
 from ..history.events import decode
 from ..history.link import read_beginning, read_start
 from ..options import RunOptions
@@ -82,7 +83,8 @@ class Break(NamedTuple):
 
     run: str
     why: str
-    """For programs: `missing`, `signature`, `kind`, `guardrails`, `compactor`; `unread` where it can't be read."""
+    """For programs: `missing`, `signature`, `kind`, `guardrails`, `instructions`, `prepare_tools`, `compactor`, and
+    `unread` where it can't be read."""
     text: str
     tool: str = ""
 
@@ -145,6 +147,14 @@ def breaks(need: Need, code: UserCode, toolbox: ToolBox) -> Iterator[Break]:
     for name in need.guardrails:
         if name not in code.guardrails:
             yield Break(need.run, "guardrails", f"the guardrails {name!r} are missing")
+    decorated: dict[str, tuple[str | None, Mapping[str, Any]]] = {
+        "instructions": (need.options.instructions_by, instruct_functions),
+        "prepare_tools": (need.options.prepare_tools, prepare_functions),
+    }
+    for what, (named, known) in decorated.items():
+        if named is not None and named not in known:
+            text = f"no function {named!r} of --tools has the decorator @perdure.{what}"
+            yield Break(need.run, what, text)
     for name in need.compactors:
         if name not in code.compactors:
             yield Break(need.run, "compactor", f"the compactor {name!r} is missing")

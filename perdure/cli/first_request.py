@@ -4,40 +4,74 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from ..agents import Agent
+from ..agents import Agent, others_of
 from ..declared_tools import ToolPolicy
+from ..errors import ModelError, RunError
+from ..guardrails import prepare_functions
 from ..json_types import JsonObject
-from ..prompty.prepare import prepare
+from ..messages import Message
+from ..options import RunOptions
 from ..providers.registry import to_request
+from ..settings.agent_file import options_for
+from ..testing.in_process import InProcessRun
+from ..text import one_line
 from ..tool_calls import ToolSpec
-from ..tools.declaration import completed_declaration
-from ..tools.dispatch import ToolBox
-from ..tools.inventory import with_policy
+from ..tools.inventory import ToolInventory, with_policy
 from ..tools.kind import Asking
-from .agent_file import read_inputs
+from .console import say
+
+
+class _FirstCall(InProcessRun):
+    """A run in this process that ends before its first model call is made."""
+
+    def __init__(
+        self, agent: Agent, inputs: JsonObject, functions: Mapping[str, Callable[..., Any]], options: RunOptions
+    ) -> None:
+        super().__init__(agent, model=self._refuse, inputs=inputs, tools=functions, options=options)
+        self.found = ToolInventory()
+        self.request: JsonObject | None = None
+
+    async def _offered_tools(self) -> dict[str, ToolSpec]:
+        """As far as file, function and kind say what is offered: others are not asked."""
+        effects = self.effects
+        asking = Asking(effects.agent, effects.inputs, agents=others_of(effects.agent))
+        self.found = await effects.toolbox.inventory(asking, may_ask=False)
+        effects.agent = effects.agent.with_declarations(self.found.offered)
+        return {spec.name: spec for spec in self.found.tools}
+
+    async def _instruct(self, own: list[Message]) -> None:
+        try:
+            await super()._instruct(own)
+        except Exception as error:
+            # Whatever a user's function raises, such as for want of deps: the rest can be shown all the same.
+            say(f"the request is without the instructions by a function: {one_line(str(error), 300)}")
+
+    def _refuse(self, agent: Agent, messages: list[Message]) -> Any:
+        """Note what the model would be sent."""
+        self.request = self.request or to_request(agent, messages)
+        raise ModelError("nothing is sent", kind="bad_request", provider="")
 
 
 def first_request(
-    agent: Agent, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
-) -> JsonObject:
-    """Return the keyword arguments of a run's first model call, as the provider's SDK gets them."""
-    found = [
-        completed_declaration(tool, functions[tool.name]) if tool.name in functions else tool
-        for tool in agent.tools or ()
-    ]
-    agent = agent.model_copy(update={"tools": found or None})
-    return to_request(agent, prepare(agent, read_inputs(agent, pairs, inputs_json)))
+    agent: Agent, inputs: JsonObject, functions: Mapping[str, Callable[..., Any]]
+) -> tuple[JsonObject, list[JsonObject]]:
+    """Return the keyword arguments of a run's first model call, as the provider's SDK gets them, and how calls of each
+    tool are executed. Raises what the run raises that comes to no call.
+    """
+    prepare = options_for(agent).prepare_tools
+    options = RunOptions() if prepare in prepare_functions else RunOptions(prepare_tools=None)
+    run = _FirstCall(agent, inputs, functions, options)
+    try:
+        asyncio.run(run.run())
+    except RunError:
+        if run.request is None:
+            raise
+    return run.request or {}, _specs(agent, run.found)
 
 
-def tool_specs(
-    agent: Agent, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
-) -> list[JsonObject]:
-    """Return how calls of each tool are executed, as far as file, function and kind say: others are not asked."""
-    asking = Asking(agent, read_inputs(agent, pairs, inputs_json))
-    found = asyncio.run(ToolBox(functions).inventory(asking, may_ask=False))
+def _specs(agent: Agent, found: ToolInventory) -> list[JsonObject]:
     known = {spec.name for spec in found.tools}
     fields = {"name", *ToolPolicy.model_fields, "needs_approval", "approval_check", "deciders"}
     specs = [spec.model_dump(include=fields) for spec in found.tools]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -12,8 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 from ..activities.limited import refusals, remedy
 from ..agents import DEFAULT_PROVIDER, Agent
 from ..arguments import Place
+from ..commands import command_line
 from ..declared_tools import RICH_KINDS, Tool
 from ..errors import ConfigurationError, LoadError
+from ..guardrails import instruct_functions, prepare_functions
 from ..json_types import JsonView
 from ..prompty.check.check import FurtherCheck, check
 from ..prompty.check.findings import Finding, warning
@@ -26,6 +29,7 @@ from ..settings.delegates import REMOTE, with_delegates
 from ..text import did_you_mean, nearest
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
 from ..vouching import UNDECIDABLE, vouch_keys
+from ..webhooks import Webhook
 from ..worker_limits import WorkerLimits
 
 
@@ -39,7 +43,7 @@ def further_checks(
     """
     tools = partial(_tools, functions=functions, elsewhere=elsewhere)
     called = partial(_sub_agents, elsewhere=elsewhere, around=frozenset())
-    return [*([_model] if has_model else []), tools, *([] if elsewhere else [_deciders]), _delegates, called]
+    return [*([_model] if has_model else []), tools, *([] if elsewhere else [_deciders, _webhooks]), _delegates, called]
 
 
 def declarations_by(functions: Mapping[str, Callable[..., Any]], *, are_all: bool = True) -> FurtherCheck:
@@ -140,6 +144,19 @@ def _deciders(asset: JsonView, folder: Path) -> Iterator[Finding]:
             yield warning((*place, "perdure", "approval"), UNDECIDABLE.format(f"of {tool.get('name')!s:.100}"))
 
 
+def _webhooks(asset: JsonView, folder: Path) -> Iterator[Finding]:
+    """Warn of webhooks whose notices can't be signed here."""
+    try:
+        hooks = TypeAdapter(list[Webhook]).validate_python(_own_settings(asset).get("webhooks") or [])
+    except ValidationError:
+        return  # Another check says what is wrong with them.
+    for variable in dict.fromkeys(hook.secret for hook in hooks):
+        from ..activities.notices import secret_problem  # brings HTTP; few agents have webhooks
+
+        if problem := secret_problem(variable):
+            yield warning(("metadata", "perdure", "webhooks"), f"nobody will be notified: the {problem}")
+
+
 def _problems_of(kind: ToolKind, fields: JsonView, place: Place, folder: Path, *, elsewhere: bool) -> Iterator[Finding]:
     """Yield what the kind finds wrong in the declaration; nothing where another check finds a mistake."""
     try:
@@ -156,6 +173,17 @@ def _declarations(
 ) -> Iterator[Finding]:
     from ..tools.declaration import contradiction  # with all that a call needs; only functions have signatures
 
+    names = [str(fields.get("name")) for _, fields in maps_in(asset.get("tools"), ("tools",))]
+    for name in [] if any(_named_agents(asset)) else sorted(functions.keys() - names):
+        hint = did_you_mean(name, [each for each in names if each not in functions])
+        if hint or are_all:
+            text = f"--tools has a function {name!r}, which the agent does not declare{hint}"
+            yield warning(("tools",), f"{text}. The model is not offered it")
+    own = _own_settings(asset) if are_all else {}
+    for setting, known in (("instructionsBy", instruct_functions), ("prepareTools", prepare_functions)):
+        if (named := own.get(setting)) is not None and named not in known:
+            text = f"no function of --tools named {named!r} has the decorator that {setting} needs"
+            yield warning(("metadata", "perdure", setting), f"{text}; there: {', '.join(known) or 'none'}")
     for place, fields in maps_in(asset.get("tools"), ("tools",)):
         try:
             tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
@@ -201,7 +229,9 @@ def _sub_agents(
         if text := _missing_file(path, folder):
             yield warning(place, text) if elsewhere else Finding(place, text)
         elif not file.is_relative_to(root):
-            yield Finding(place, f"the sub-agent {path!r} lies outside the folder of the agent, {str(root)!r}")
+            beyond = os.path.normpath(folder / path)
+            outside = f"the sub-agent {path!r} lies outside the folder of the agent, {str(root)!r}"
+            yield Finding(place, f"{outside}. Begin with an agent above both: `{command_line('validate', beyond)}`")
         elif file in around:
             if has_loop:
                 yield Finding(place, f"the sub-agent {path!r} calls itself, in a circle of agents")
@@ -211,15 +241,20 @@ def _sub_agents(
             yield from _within(place, file, around, root, entered)
 
 
+def _own_settings(asset: JsonView) -> JsonView:
+    """Return `metadata.perdure` of an agent's file."""
+    metadata = asset.get("metadata")
+    settings = metadata.get("perdure") if isinstance(metadata, Mapping) else None
+    return settings if isinstance(settings, Mapping) else {}
+
+
 def _named_agents(asset: JsonView) -> Iterator[tuple[Place, str, bool]]:
     """Yield the places that name other agents, with their paths, and whether those have loops of their own."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         path = tool.get("path")
         if tool.get("kind") == "prompty" and isinstance(path, str) and not is_unset(path):
             yield (*place, "path"), path, tool.get("mode") == "agentic"
-    metadata = asset.get("metadata")
-    settings = metadata.get("perdure") if isinstance(metadata, Mapping) else None
-    own = settings if isinstance(settings, Mapping) else {}
+    own = _own_settings(asset)
     for place, entry in maps_in(own.get("agents"), DELEGATES):
         if isinstance(path := entry.get("path"), str):
             yield place, path, True

@@ -19,7 +19,7 @@ from ..prompty.load import lock_beside
 from ..providers.sdks import missing_key
 from ..settings.agent_file import options_for
 from . import shared_options as options
-from .agent_file import load_agent, require_file, tell
+from .agent_file import load_agent, read_inputs, require_file, tell
 from .console import answer, say
 from .problems import FAILED
 from .surroundings import beyond_limits, declarations_by, further_checks, specification_findings
@@ -52,15 +52,16 @@ def validate(
     further = [*further_checks(functions), *compared, specification_findings, beyond_limits]
     problems = check(agent_file, also=further, choice=choice)
     problems += _lock_problems(agent_file)
-    request, specs = None, []
+    request: JsonObject | None = None
+    specs: list[JsonObject] = []
     if strict:
         problems = [replace(problem, severity="error") for problem in problems]
     has_error = any(problem.severity == "error" for problem in problems)
     if show_request and not has_error:
-        from .first_request import first_request, tool_specs  # brings providers, and all that executes tools
+        from .first_request import first_request  # brings providers, and all that executes tools
 
-        request = first_request(agent := load_agent(agent_file, choice), inputs or [], inputs_json, functions)
-        specs = tool_specs(agent, inputs or [], inputs_json, functions)
+        agent = load_agent(agent_file, choice)
+        request, specs = first_request(agent, read_inputs(agent, inputs or [], inputs_json), functions)
     if as_json:
         answer({"problems": [_as_dict(problem) for problem in problems], "request": request, "tools": specs})
     else:

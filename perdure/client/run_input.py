@@ -26,7 +26,7 @@ from ..prompty.portable import portable
 from ..prompty.prepare import instructions_by_path, prepare
 from ..prompty.rich_values import MEDIA, media_parts, thread_messages, with_media_read
 from ..protocol.run import RecordedOptions, RunInput
-from ..redaction import Redactor, redactor
+from ..redaction import Redactor, get_logger, redactor
 from ..schema import LENIENT, object_schema
 from ..settings.agent_file import options_for
 from ..settings.child_agents import handoffs_of
@@ -34,6 +34,8 @@ from ..settings.delegates import as_started
 from ..text import did_you_mean, one_line, valid_json
 from ..tools.binding import bound_inputs
 from ..tools.files import agents_of_run, record_tools
+
+_log = get_logger("perdure.client")
 
 
 def run_input(
@@ -79,17 +81,26 @@ def new_run(
     sent = portable(recorded)
     agents = agents_of_run(sent, agents)
     others = handoffs_of(sent, agents) if agents else {}
+    bound = bound_inputs([loaded, *others.values()], given, chosen)
+    for name in given.keys() - bound.keys():
+        if not any(_takes(each, name) for each in (loaded, *others.values())):
+            declared = ", ".join(each.name for each in loaded.inputs or ()) or "none"
+            _log.warning("Nothing uses the input %r: the agent %r declares %s", name[:80], loaded.name, declared)
     return RunInput(
         agent=sent,
         agents=agents,
         handoffs=known.value(instructions_by_path(others, given) if handoffs is None else handoffs),
         messages=known.value(first),
-        inputs=known.value(bound_inputs([loaded, *others.values()], given, chosen)),
+        inputs=known.value(bound),
         deps=recorded_deps(deps, known),
         options=chosen,
         given=[] if isinstance(asked, RecordedOptions) else sorted(asked.model_fields_set),
         loop_version=LOOP_VERSION,
     )
+
+
+def _takes(agent: Agent, name: str) -> bool:
+    return name in (agent.instructions or "") or any(each.name == name for each in agent.inputs or ())
 
 
 def recorded_deps(deps: Any, known: Redactor) -> Any:

@@ -15,6 +15,7 @@ from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..redaction import redactor
 from ..schema import closed_schema, without_properties
+from ..settings.child_agents import handoffs_of
 from ..text import did_you_mean
 from ..tool_calls import ToolSpec
 from ..tool_locks import PinnedFunction, PinnedTool, changes, host_of, lock_of
@@ -172,6 +173,9 @@ async def take_inventory(
             offered = next(offers)
             _compare_with_lock(handler.tool, offered, found)
             _take_offerings(handler, offered, found, taken)
+    for later in handoffs_of(asking.agent, asking.agents).values():
+        there = filter(None, map(handlers.find, later.tools or ()))
+        found.problems += [f"{later.name}: {text}" for each in there for text in _misfits(each, asking.deps)]
     size = sum(len(tool.model_dump_json()) for tool in found.offered)
     if size > MAX_OFFERED_BYTES:
         found.problems.append(
@@ -233,13 +237,18 @@ def _take_function(handler: Handler, found: ToolInventory, resources: Resources,
             found.offered.append(full)
         if text := contradiction(tool, function, without=shared):
             found.problems.append(text)
-        try:
-            signature_of(function).deps.of_json(deps)
-        except UnfitDepsError as error:
-            found.problems.append(f"tool {tool.name!r}: {error}")
+        found.problems += _misfits(handler, deps)
     if note := _note(handler):
         found.notes.append(note)
     found.tools.append(with_policy(spec, tool.perdure, is_function=handler.is_by_name))
+
+
+def _misfits(handler: Handler, deps: object) -> Iterator[str]:
+    try:
+        if handler.is_by_name and handler.function is not None:
+            signature_of(handler.function).deps.of_json(deps)
+    except UnfitDepsError as error:
+        yield f"tool {handler.tool.name!r}: {error}"
 
 
 _ANOTHER_NAME = "rename one of them, or give one a prefix (`perdure: {prefix: shop}`)"

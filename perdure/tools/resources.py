@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from ..errors import ConfigurationError
 from ..redaction import get_logger
-from .results import describe
+from .results import ResourceError, describe
 from .signature import MISSING, FunctionParameter, signature_of
 from .user_loop import UserLoop
 
@@ -31,10 +31,6 @@ IDLE_SECONDS = 60.0
 Key = tuple[type, str]
 """The type of a resource and, of one that is made of deps, these as JSON."""
 _log = get_logger("perdure.tools")
-
-
-class ResourceError(Exception):
-    """A resource can't be opened; the text says which and why."""
 
 
 class Resources:
@@ -194,9 +190,10 @@ class _Kept:
             raise
         except BaseException as error:  # SystemExit would end the event loop that all tools share.
             if self.value.done():
-                _log.exception("The resource %s failed to close", self._kind.__name__)
+                _log.error("The resource %s failed to close: %s", self._kind.__name__, describe(error))
             else:
                 self.value.set_exception(error if isinstance(error, Exception) else RuntimeError(describe(error)))
+                self.value.exception()  # Whether or not a call still waits for it, asyncio need not log it.
         finally:
             self.is_over = True
 

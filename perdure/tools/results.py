@@ -169,6 +169,10 @@ def with_advice(text: str) -> str:
     )
 
 
+class ResourceError(Exception):
+    """A resource can't be opened; the text says which and why."""
+
+
 def log_raised(name: str, error: BaseException, context: ToolContext) -> None:
     """Log that the tool raised: with its traceback, from the tool's own code on, once it is not executed again.
 
@@ -179,7 +183,7 @@ def log_raised(name: str, error: BaseException, context: ToolContext) -> None:
         logging.WARNING if again else logging.ERROR,
         "Tool %r raised %s%s%s%s",
         *(name, describe(error), _place_text(own), _execution_text(context), "; it is executed again" if again else ""),
-        exc_info=None if again else own,
+        exc_info=None if again or isinstance(error, ResourceError) else own,
         extra=log_fields(name, context),
     )
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import perdure
-from perdure import Guardrails
-from perdure.cli.check import breaks, later_needs
+from perdure import Guardrails, RunOptions
+from perdure.cli.check import Need, breaks, later_needs
 from perdure.cli.user_code import load_user_code
 from perdure.client import RunHandle, session
 from perdure.client.run_input import new_run
@@ -151,3 +151,12 @@ def test_the_agents_that_a_run_may_hand_over_to_need_their_tools_and_guardrails(
     later = later_needs("run-1", new_run(triage, {"question": "?"}, None, None))
     found = [each for need in later for each in breaks(need, load_user_code(()), ToolBox({}, registered=False))]
     assert [each.text for each in found] == ["the tool 'look' is missing", "the guardrails 'careful' are missing"]
+
+
+def test_functions_that_a_run_names_need_their_decorator() -> None:
+    options = RunOptions(instructions_by="about", prepare_tools="first")
+    need = Need("run-1", perdure.agent("openai/t"), {}, options)
+    assert [(each.why, each.text) for each in breaks(need, load_user_code(()), ToolBox({}, registered=False))] == [
+        ("instructions", "no function 'about' of --tools has the decorator @perdure.instructions"),
+        ("prepare_tools", "no function 'first' of --tools has the decorator @perdure.prepare_tools"),
+    ]

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from perdure.cli.app import app
+from perdure.guardrails import instruct_functions
 
 AGENT = """---
 name: librarian
@@ -100,3 +101,46 @@ def test_a_spoiled_lock_is_an_error(folder: Path) -> None:
     code, *said = validate(folder, "")
     assert code == 1
     assert "agent.prompty.lock is no lock: " in "".join(said)
+
+
+def test_a_function_that_no_tool_declares_is_named_with_the_nearest(folder: Path) -> None:
+    (folder / "tools.py").write_text(TOOLS.replace("find_books", "find_book"))
+    assert "function 'find_book', which the agent does not declare (did you mean 'find_books'?)" in "".join(
+        validate(folder, "", "--tools", "tools.py")[1:]
+    )
+    (folder / "tools.py").write_text(f"{TOOLS}\n\n@tool\ndef lend() -> None:\n    'Lends.'\n")
+    code, _, stderr = validate(folder, "", "--tools", "tools.py")
+    assert code == 0
+    assert "warning: tools: --tools has a function 'lend', which the agent does not declare. The model is not" in stderr
+
+
+def test_the_functions_that_an_agent_names_are_looked_for_in_tools(folder: Path) -> None:
+    settings = "metadata: {perdure: {instructionsBy: about}}\n"
+    missing = "no function of --tools named 'about' has the decorator that instructionsBy needs; there: "
+    assert missing in validate(folder, settings, "--tools", "tools.py")[2]
+    about = "import perdure\n\n\n@perdure.instructions\ndef about() -> str:\n    return 'Books are in Oslo.'\n"
+    (folder / "tools.py").write_text(about + TOOLS)
+    code, _, stderr = validate(folder, settings, "--tools", "tools.py")
+    instruct_functions.pop("about")
+    assert (code, missing in stderr) == (0, False)
+
+
+def test_a_webhook_without_its_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = "metadata: {perdure: {webhooks: ['https://example.com/x']}}\n"
+    why = "nobody will be notified: the variable PERDURE_WEBHOOK_SECRET has no secret: expected `whsec_`"
+    assert why in validate(folder, settings)[2]
+    monkeypatch.setenv("PERDURE_WEBHOOK_SECRET", "whsec_" + "A" * 32)
+    assert why not in validate(folder, settings)[2]
+
+
+def test_a_handoff_to_a_file_above_says_where_to_begin(folder: Path) -> None:
+    (folder / "team").mkdir()
+    (folder / "triage.prompty").write_text(AGENT % "metadata: {perdure: {handoffs: [team/billing.prompty]}}\n")
+    billing = AGENT % "metadata: {perdure: {handoffs: [../triage.prompty]}}\n"
+    (folder / "team" / "billing.prompty").write_text(billing)
+    alone, both = (
+        CliRunner().invoke(app, ["validate", name, "--tools", "tools.py"])
+        for name in ("team/billing.prompty", "triage.prompty")
+    )
+    assert (alone.exit_code, both.exit_code) == (1, 0), both.stderr
+    assert f"Begin with an agent above both: `perdure validate {folder}/triage.prompty`" in alone.stderr

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from perdure import Agent, RenderError
-from perdure.client.run_input import require_kinds
+from perdure.client.run_input import new_run, require_kinds
 from perdure.gateway.identity import ANYBODY
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
@@ -176,3 +176,12 @@ async def test_ids_that_no_server_takes_are_refused_at_once(scripted: Scripted, 
             assert time.monotonic() - began < 5, path
             assert "SQL" not in answer.text
             assert len(answer.text) < 2000
+
+
+def test_an_input_that_nothing_uses_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    declared = {"inputs": [{"name": "city", "kind": "string"}], "instructions": "system:\n{{city}} of {{land}}\n"}
+    agent = Agent.model_validate({"name": "guide", "model": {"id": "m"}, **declared})
+    new_run(agent, {"city": "Rome", "land": "Italy", "zone": 1}, None, None)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Nothing uses the input 'zone': the agent 'guide' declares city"
+    ]

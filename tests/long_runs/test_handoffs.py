@@ -9,21 +9,25 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from temporalio.testing import WorkflowEnvironment
 
 import perdure
 from perdure.agents import Agent
+from perdure.cli.first_request import first_request
 from perdure.cli.ls import row_of
 from perdure.cli.server_connection import CommandMemo
 from perdure.cli.show import _table
 from perdure.client import RunHandle, RunOptions, session, start_run
 from perdure.client.reading.survey import survey
+from perdure.guardrails import instruct_functions
 from perdure.history.chain import Chain
 from perdure.protocol.descriptions import STARTED, shown_of
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, rerun, says
 from perdure.testing.recorded_run import RecordedRun
 from perdure.testing.recording import read_recording
 from perdure.testing.script import Script
+from perdure.testing.server import with_script
 
 from ..support.stage import Stage
 from ..support.tracing import TracedStage, outline
@@ -161,6 +165,61 @@ async def test_a_run_that_was_handed_over_is_exported_and_made_again(
     assert (await asyncio.to_thread(again)).agent == "triage"
     played = await again.on_server(stage.client)
     assert (played.agent, played.iterations, played.output) == ("triage", 4, "Triage says hello.")
+
+
+FILES = {
+    "team/billing.prompty": """---
+name: billing
+model: {id: billing, provider: openai}
+metadata: {perdure: {handoffs: [../triage.prompty]}}
+---
+system:
+You bill.
+""",
+    "triage.prompty": """---
+name: triage
+model: {id: triage, provider: openai}
+inputs:
+  - {name: topic, kind: string, required: true}
+tools:
+  - {name: look_up, kind: function, perdure: {prefix: shop}}
+  - name: desk
+    kind: toolset
+    tools: [{name: refund, kind: function}]
+    perdure: {prefix: desk}
+metadata: {perdure: {handoffs: [team/billing.prompty], instructionsBy: about, toolProtocol: PROTOCOL}}
+---
+system:
+You sort.
+user:
+{{topic}}
+""",
+}
+
+
+@pytest.mark.parametrize("protocol", ["native", "json"])
+async def test_validate_shows_the_first_request_as_it_is_sent(
+    stage: Stage, scripted: Scripted, tmp_path: Path, protocol: str
+) -> None:
+    def about(inputs: dict[str, str]) -> str:
+        return f"It is about {inputs['topic']}."
+
+    for name, text in FILES.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text.replace("PROTOCOL", protocol))
+    model = scripted([says("Hello.")])
+    agent, tools = with_script(perdure.load(tmp_path / "triage.prompty"), model), {"look_up": look_up, "refund": refund}
+    async with stage.worker(tools, instructions={"about": about}):
+        run = await start_run(stage.client, agent, {"topic": "Ada"}, task_queue=stage.task_queue)
+        await run.result()
+    perdure.instructions(about)
+    shown, specs = await asyncio.to_thread(first_request, agent, {"topic": "Ada"}, tools)
+    instruct_functions.pop("about")
+    assert json.dumps(shown) == json.dumps(model.requests[0].body)
+    assert [spec["name"] for spec in specs] == ["shop_look_up", "desk_refund", "transfer_to_billing"]
+    if protocol == "native":
+        assert [tool["function"]["name"] for tool in shown["tools"]] == [spec["name"] for spec in specs]
 
 
 async def test_a_session_goes_on_with_the_agent_that_spoke_last(stage: Stage, scripted: Scripted) -> None:

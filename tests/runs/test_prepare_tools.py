@@ -104,7 +104,7 @@ def stranger(tools: list[FunctionDefinition]) -> list[str]:
             "No tools to offer: the function 'chosen' failed: TypeError: 'stop' is not one of the tools: step, pay",
         ),
         (lambda tools: "step", "expected some of the tools, or their names, got 'step'"),
-        (None, "no function 'chosen' prepares tools on this worker (registered: none): put @prepare_tools above it"),
+        (None, "no prepare_tools named 'chosen' on this worker (registered: none): put @perdure.prepare_tools above"),
     ],
 )
 async def test_a_function_that_decides_nothing_fails_the_run(

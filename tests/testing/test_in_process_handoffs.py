@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel
 
 import perdure
-from perdure import GuardrailResult, Guardrails
+from perdure import GuardrailResult, Guardrails, ToolContext
 from perdure.agents import Agent
-from perdure.errors import ConfigurationError, LoadError, MaxIterationsError
+from perdure.errors import ConfigurationError, LoadError, MaxIterationsError, RunError
 from perdure.messages import Message
 from perdure.protocol.run import RunInput
 from perdure.settings.agent_file import options_after_handoff
@@ -238,3 +238,14 @@ def test_a_name_that_models_do_not_take_is_made_into_one(tmp_path: Path) -> None
     triage = perdure.agent("openai/t", name="Triage Desk", handoffs=[billing], base_dir=tmp_path)
     model = Told(asks(transfer(to="Billing_Agent")), asks(transfer("call_2", "Triage_Desk")), says("Done."))
     assert run_in_process(triage, inputs="?", model=model).agent == "Triage Desk"
+
+
+def test_deps_that_a_later_agents_tool_does_not_expect_are_refused_at_the_start() -> None:
+    def pay(context: ToolContext[Refund]) -> str:
+        return f"{context.deps.euros} euros"
+
+    billing = perdure.agent("openai/b", name="billing", tools=[pay])
+    triage = perdure.agent("openai/t", name="triage", handoffs=[billing])
+    with pytest.raises(RunError, match="billing: tool 'pay': the run's deps are not of the type Refund") as refused:
+        run_in_process(triage, [Message.user("?")], model=[says("Hello.")], tools=[pay], deps={"dollars": 1})
+    assert refused.value.iterations == 0

@@ -112,7 +112,7 @@ async def test_the_model_never_sees_it() -> None:
     assert events == []
 
 
-async def test_one_that_can_t_be_opened_is_tried_again() -> None:
+async def test_one_that_can_t_be_opened_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     tries = []
 
     async def connect() -> Database:
@@ -127,6 +127,22 @@ async def test_one_that_can_t_be_opened_is_tried_again() -> None:
         "Error: Tool 'find' failed: ResourceError: the resource Database can't be opened: OSError: refused"
     )
     assert (await box.execute(agent("find"), "find", {"name": "a"}, {})).text == "row of a"
+    assert [record.exc_info for record in caplog.records] == [None]
+    assert "the resource Database can't be opened: OSError: refused" in caplog.text
+
+
+async def test_one_that_fails_to_close_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def connect() -> AsyncIterator[Database]:
+        yield made()
+        raise OSError("gone")
+
+    box = ToolBox([find], resources={Database: connect})
+    await box.execute(agent("find"), "find", {"name": "a"}, {})
+    await box.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "The resource Database failed to close: OSError: gone"
+    ]
+    assert caplog.records[0].exc_info is None
 
 
 async def test_one_that_never_opens_ends_with_the_call_s_time() -> None:
