@@ -221,10 +221,13 @@ class RunHandle(Controls, Generic[T]):
         output_type: OutputType[T] | None = None,
         chain: Chain | None = None,
         voucher: Voucher | None = None,
+        later_types: Mapping[str, Any] | None = None,
     ) -> None:
+        """`later_types` has what the output is after handoffs, by the agent's path; None for the `output_type`."""
         self.id = id
         """The workflow id."""
         self._output_type = output_type
+        self._later_types = later_types
         self._voucher = voucher
         self._client = client
         self._chain = chain or Chain(client, id, origin, is_of_run=True)
@@ -234,6 +237,8 @@ class RunHandle(Controls, Generic[T]):
 
     async def result(self) -> RunResult[T]:
         """Wait for the run's end and return its result: with `output_type`, its output is of that, unless it is raw.
+
+        After a handoff, it is of the `output_type` of the agent that has answered.
 
         Raises a `RunError` with the conversation when the run ended without one: failed, cancelled or terminated; it is
         an `OutputError` when the output is not of that type.
@@ -245,8 +250,11 @@ class RunHandle(Controls, Generic[T]):
                 cause = failure.cause
                 raise await self._patience(lambda: error_of_end(self._chain, self._status, cause)) from failure
             result = await self._patience(lambda: complete_result(self._chain, output))
-        if self._output_type is not None and not output.raw:
-            result.output = typed_output(result, self._output_type)
+        output_type: Any = self._output_type
+        if self._later_types is not None and output.handed_to:
+            output_type = self._later_types.get(output.handed_to)
+        if output_type is not None and not output.raw:
+            result.output = typed_output(result, output_type)
         return result
 
     async def _output(self) -> RunOutput:
@@ -328,7 +336,8 @@ class RunHandle(Controls, Generic[T]):
         start = StartOptions(**{**fork.start, "id_reuse_policy": id_reuse_policy})
         more: dict[str, Any] = {"task_queue": fork.task_queue, "id": id, "options": fork.options}
         started = await start_workflow(self._client, fork.agent, fork.inputs, start, messages=fork.messages, **more)
-        return RunHandle(self._client, started.id, origin=started.origin, output_type=self._output_type)
+        types: dict[str, Any] = {"output_type": self._output_type, "later_types": self._later_types}
+        return RunHandle(self._client, started.id, origin=started.origin, **types)
 
     async def fork_of(self) -> ForkOf | None:
         """Return the run that this one is a fork of, and before which iteration; None for any other run."""

@@ -19,7 +19,7 @@ from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..vouching import Voucher
 from .handle import RunHandle
-from .output_type import OutputType
+from .output_type import OutputType, types_by_path
 from .run_input import loaded_agent
 from .starting import StartOptions, start_workflow
 
@@ -74,7 +74,8 @@ async def start_run(
         messages=messages,
         output_type=output_type,
     )
-    return RunHandle(client, started.id, origin=started.origin, output_type=output_type, voucher=start.get("voucher"))
+    more: dict[str, Any] = {"voucher": start.get("voucher"), "later_types": types_by_path(agent, output_type)}
+    return RunHandle(client, started.id, origin=started.origin, output_type=output_type, **more)
 
 
 def get_run(

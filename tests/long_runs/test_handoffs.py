@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from temporalio.testing import WorkflowEnvironment
 
 import perdure
@@ -18,7 +19,7 @@ from perdure.cli.first_request import first_request
 from perdure.cli.ls import row_of
 from perdure.cli.server_connection import CommandMemo
 from perdure.cli.show import _table
-from perdure.client import RunHandle, RunOptions, session, start_run
+from perdure.client import RunHandle, RunOptions, get_run, session, start_run
 from perdure.client.reading.survey import survey
 from perdure.guardrails import instruct_functions
 from perdure.history.chain import Chain
@@ -165,6 +166,33 @@ async def test_a_run_that_was_handed_over_is_exported_and_made_again(
     assert (await asyncio.to_thread(again)).agent == "triage"
     played = await again.on_server(stage.client)
     assert (played.agent, played.iterations, played.output) == ("triage", 4, "Triage says hello.")
+
+
+class Sorted(BaseModel):
+    to: str
+
+
+class Bill(BaseModel):
+    euros: int
+
+
+async def test_the_output_has_the_type_of_the_agent_that_has_answered(stage: Stage, scripted: Scripted) -> None:
+    model = scripted(lambda request: transfer("billing") if is_first(request) else says('{"euros": 5}'))
+    connection: dict[str, Any] = {"connection": {"endpoint": model.openai_endpoint}}
+    billing = perdure.agent("openai/billing", name="billing", output_type=Bill, **connection)
+    triage = perdure.agent("openai/triage", name="triage", output_type=Sorted, handoffs=[billing], **connection)
+    async with stage.worker():
+        run = await start(stage, triage, "A bill, please.")
+        assert (await run.result()).output == Bill(euros=5)
+        read_later: RunHandle = get_run(stage.client, run.id, output_type=Sorted | Bill)
+        assert (await read_later.result()).output == Bill(euros=5)
+        talk = session(stage.client, triage, f"{stage.task_queue}-typed", task_queue=stage.task_queue)
+        assert (await (await talk.send("A bill, please.")).result()).output == Bill(euros=5)
+        await talk.close()
+
+
+def is_first(request: ScriptedRequest) -> bool:
+    return bool(request.body["model"] == "triage")
 
 
 FILES = {

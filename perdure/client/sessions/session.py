@@ -33,7 +33,7 @@ from ...settings.agent_file import SessionSettings, session_settings, with_caden
 from ...text import valid_json, valid_text
 from ...vouching import Voucher
 from ..handle import RunHandle
-from ..output_type import OutputType, with_output_type
+from ..output_type import OutputType, types_by_path, with_output_type
 from ..run_input import loaded_agent, new_run
 from ..starting import StartOptions, current_traceparent
 from ..updates import PATIENCE_SECONDS
@@ -268,7 +268,10 @@ class Session(Generic[T]):
 
     def _handle(self, id: str, *, origin: str | None = None, chain: Chain | None = None) -> RunHandle[T]:
         voucher, output_type = self._arguments.voucher, self._output_type
-        return RunHandle(self._client, id, origin=origin, output_type=output_type, chain=chain, voucher=voucher)
+        agent = self._arguments.agent
+        later = types_by_path(agent, output_type) if isinstance(agent, Agent) else None
+        more: dict[str, Any] = {"chain": chain, "voucher": voucher, "later_types": later}
+        return RunHandle(self._client, id, origin=origin, output_type=output_type, **more)
 
     def _loaded_agent(self, given: Agent | str | PathLike[str]) -> Agent:
         agent = loaded_agent(given)
