@@ -331,6 +331,12 @@ def origins_of(agent: Agent) -> dict[str, LoadedFrom]:
     return {agent.name: origin, **{PurePath(path).stem: each for path, each in origin.handoffs.items()}}
 
 
+def types_by_path(agent: Agent, output_type: Any) -> dict[str, Any]:
+    """Return the type of the agent's answers, and those of the agents in Python as which its run may go on, by path."""
+    origin = loaded_from(agent)
+    return {**{path: each.output_type for path, each in origin.handoffs.items()}, origin.path: output_type}
+
+
 class RunAgent(LoadedAgent):
     """An agent in a run, or given to one: with other agents, and with the functions that its tools offer."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterable
 from typing import Any, Literal, get_args
@@ -14,6 +16,7 @@ from .messages import Exchanged
 NoticeType = Literal["run.waiting", "run.held", "run.done", "run.failed", "run.cancelled"]
 SECRET = "PERDURE_WEBHOOK_SECRET"
 """How the names of the workers' variables begin that hold secrets of webhooks."""
+SECRET_PREFIX = "whsec_"
 MAX_WEBHOOKS = 10
 """Of one run."""
 MAX_URL_CHARS = 2000
@@ -115,3 +118,21 @@ class NoticeInput(Exchanged):
     push: list[PushTarget] = Field(default=[], exclude_if=lambda targets: not targets)
     first_pause: float = 5.0
     """Seconds after the first attempt; each further pause is four times as long, up to six hours."""
+
+
+def secret_problem(variable: str, value: str) -> str:
+    """Return why notices can't be signed with the secrets that the variable has as its value; "" where they can."""
+    secrets = value.split()
+    if secrets and all(map(_is_secret, secrets)):
+        return ""
+    return (
+        f"variable {variable} has no secret: expected `{SECRET_PREFIX}` and at least 24 bytes in base64, such as "
+        f"`echo {SECRET_PREFIX}$(openssl rand -base64 32)` prints"
+    )
+
+
+def _is_secret(text: str) -> bool:
+    try:
+        return text.startswith(SECRET_PREFIX) and len(base64.b64decode(text[len(SECRET_PREFIX) :], validate=True)) >= 24
+    except binascii.Error:
+        return False

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import json
 import os
 import socket
@@ -26,7 +24,7 @@ from ..protocol.names import NOTICE_WORKFLOW, NOTIFY, SEND_NOTICE
 from ..providers.clients import tls_context
 from ..redaction import get_logger
 from ..text import one_line
-from ..webhooks import PUSHED, NoticeInput, PushTarget, Webhook
+from ..webhooks import PUSHED, NoticeInput, PushTarget, Webhook, secret_problem
 from ..worker_limits import Origin, WorkerLimits, is_listed, is_private, refused_url, server_in
 from .call_secrets import unseal
 from .heartbeat import heartbeats
@@ -41,7 +39,6 @@ NOT_TAKEN = "NoticeNotTaken"
 """Error type: this attempt failed; the next one may succeed."""
 GONE = 410
 """The status with which a receiver declines further notices."""
-SECRET_PREFIX = "whsec_"
 _log = get_logger("perdure.runs")
 
 
@@ -209,7 +206,7 @@ def signed_headers(id: str, body: str, variable: str) -> dict[str, str]:
     except ImportError:
         raise _not_taken("webhooks need a package that is not installed: pip install 'perdure[webhooks]'") from None
     now = datetime.now(UTC)
-    if problem := secret_problem(variable):
+    if problem := secret_problem(variable, os.environ.get(variable, "")):
         raise _not_taken(f"the worker's {problem}")
     signatures = [Signer(secret).sign(id, now, body) for secret in os.environ[variable].split()]
     return {
@@ -217,24 +214,6 @@ def signed_headers(id: str, body: str, variable: str) -> dict[str, str]:
         "webhook-timestamp": str(int(now.timestamp())),
         "webhook-signature": " ".join(signatures),
     }
-
-
-def secret_problem(variable: str) -> str:
-    """Return why notices can't be signed with the secrets of that variable; "" where they can."""
-    secrets = os.environ.get(variable, "").split()
-    if secrets and all(map(_is_secret, secrets)):
-        return ""
-    return (
-        f"variable {variable} has no secret: expected `{SECRET_PREFIX}` and at least 24 bytes in base64, such as "
-        f"`echo {SECRET_PREFIX}$(openssl rand -base64 32)` prints"
-    )
-
-
-def _is_secret(text: str) -> bool:
-    try:
-        return text.startswith(SECRET_PREFIX) and len(base64.b64decode(text[len(SECRET_PREFIX) :], validate=True)) >= 24
-    except binascii.Error:
-        return False
 
 
 def _not_taken(text: str) -> ApplicationError:

@@ -17,9 +17,8 @@ from ..commands import command_line
 from ..json_types import JsonObject
 from ..payloads.encryption import EncryptionError
 from ..payloads.encryption.codec import key_id_of
-from ..protocol.descriptions import ShownRun, shown_of
 from ..protocol.names import SESSION_WORKFLOW
-from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
+from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT, ShownRun, shown_of
 from ..text import count_of, format_usd, one_line, visible
 from . import shared_options as options
 from .command import execute, use_command_class

@@ -18,10 +18,9 @@ from ..commands import command_line, ways_to_decide
 from ..declared_tools import needs_gateway
 from ..json_types import JsonObject, JsonView
 from ..messages import Usage
-from ..protocol.descriptions import shown_of
 from ..protocol.names import WORKFLOW
 from ..protocol.outcome import RunStatus
-from ..protocol.search_attributes import AGENT, ORIGIN, STATUS, TENANT, quote
+from ..protocol.search_attributes import AGENT, ORIGIN, STATUS, TENANT, quote, shown_of
 from ..text import count_of, format_usd, one_line, visible
 from .ask_person import local_time, times
 from .completion import Filters, word_of

@@ -29,7 +29,7 @@ from ..settings.delegates import REMOTE, with_delegates
 from ..text import did_you_mean, nearest
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
 from ..vouching import UNDECIDABLE, vouch_keys
-from ..webhooks import Webhook
+from ..webhooks import Webhook, secret_problem
 from ..worker_limits import WorkerLimits
 
 
@@ -151,9 +151,7 @@ def _webhooks(asset: JsonView, folder: Path) -> Iterator[Finding]:
     except ValidationError:
         return  # Another check says what is wrong with them.
     for variable in dict.fromkeys(hook.secret for hook in hooks):
-        from ..activities.notices import secret_problem  # brings HTTP; few agents have webhooks
-
-        if problem := secret_problem(variable):
+        if problem := secret_problem(variable, os.environ.get(variable, "")):
             yield warning(("metadata", "perdure", "webhooks"), f"nobody will be notified: the {problem}")
 
 

@@ -112,7 +112,7 @@ async def export_lines(chain: Chain, *, children: bool, events: bool) -> AsyncGe
         yield line
 
 
-def _offered(link: RecordedLink) -> JsonObject:
+def _offers(link: RecordedLink) -> JsonObject:
     inventory = link.inventory
     return {
         "tools": [as_json(spec) for spec in (inventory.tools if inventory else [])],
@@ -144,7 +144,7 @@ class _Export:
                 self._last_seq = carried.last_seq if carried else 0
                 yield self._line("run", await self._about(described, link))
             elif carried and carried.is_handoff:
-                yield self._line("agent", {"path": link.input.handed_to, **_offered(link)})
+                yield self._line("agent", {"path": link.input.handed_to, **_offers(link)})
             async for call in self._calls.read(link):
                 async for line in self._call(call):
                     yield line
@@ -179,7 +179,7 @@ class _Export:
             "inputs": input.inputs,
             "deps": input.deps,
             "messages": [as_json(message) for message in link.initial_conversation.messages],
-            **_offered(link),
+            **_offers(link),
             "searchAttributes": attributes,
             "origin": attributes.get(ORIGIN.name),
             "forkOf": as_json(fork) if fork else None,

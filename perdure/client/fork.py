@@ -22,12 +22,11 @@ from ..messages import Message
 from ..model_choice import model_choice, with_other_model
 from ..options import RunOptions
 from ..prompty.prepare import new_prompt
-from ..protocol.descriptions import HANDED_BY, STARTED
 from ..protocol.inventory import Inventory
 from ..protocol.names import FORK_OF
 from ..protocol.outcome import ForkOf
 from ..protocol.run import CarriedConversation, OtherModel, RecordedOptions, RunInput
-from ..protocol.search_attributes import ORIGIN, TENANT, keyword, quote
+from ..protocol.search_attributes import HANDED_BY, ORIGIN, STARTED, TENANT, keyword, quote
 from ..settings.delegates import as_started
 from ..text import valid_text
 from ..workflows.recording import CERTAIN_BYTES, PIECE_BYTES

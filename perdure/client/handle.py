@@ -34,11 +34,11 @@ from ..vouching import Voucher
 from .brakes import pause_runs, release_run
 from .export import export_lines
 from .fork import Changes, fork_of, fork_origin, other_model
-from .output_type import OutputType, typed_output
+from .output_type import OutputType
 from .reading.children import events_with_children, status_with_children, stream_with_children
 from .reading.events import Cursor
 from .reading.log import RunLog
-from .reading.results import complete_messages, complete_result, error_of_end, run_not_found, whole_result
+from .reading.results import complete_messages, complete_result, error_of_end, run_not_found, typed_result, whole_result
 from .reading.status import StatusReader
 from .reading.watch import Patience, ask_again, watch
 from .starting import StartOptions, start_workflow
@@ -223,11 +223,9 @@ class RunHandle(Controls, Generic[T]):
         voucher: Voucher | None = None,
         later_types: Mapping[str, Any] | None = None,
     ) -> None:
-        """`later_types` has what the output is after handoffs, by the agent's path; None for the `output_type`."""
         self.id = id
         """The workflow id."""
-        self._output_type = output_type
-        self._later_types = later_types
+        self._types: dict[str, Any] = {"output_type": output_type, "later_types": later_types}
         self._voucher = voucher
         self._client = client
         self._chain = chain or Chain(client, id, origin, is_of_run=True)
@@ -237,8 +235,6 @@ class RunHandle(Controls, Generic[T]):
 
     async def result(self) -> RunResult[T]:
         """Wait for the run's end and return its result: with `output_type`, its output is of that, unless it is raw.
-
-        After a handoff, it is of the `output_type` of the agent that has answered.
 
         Raises a `RunError` with the conversation when the run ended without one: failed, cancelled or terminated; it is
         an `OutputError` when the output is not of that type.
@@ -250,12 +246,7 @@ class RunHandle(Controls, Generic[T]):
                 cause = failure.cause
                 raise await self._patience(lambda: error_of_end(self._chain, self._status, cause)) from failure
             result = await self._patience(lambda: complete_result(self._chain, output))
-        output_type: Any = self._output_type
-        if self._later_types is not None and output.handed_to:
-            output_type = self._later_types.get(output.handed_to)
-        if output_type is not None and not output.raw:
-            result.output = typed_output(result, output_type)
-        return result
+        return typed_result(result, output, **self._types)
 
     async def _output(self) -> RunOutput:
         """Return what the workflow returns, from whatever link it does so."""
@@ -336,8 +327,7 @@ class RunHandle(Controls, Generic[T]):
         start = StartOptions(**{**fork.start, "id_reuse_policy": id_reuse_policy})
         more: dict[str, Any] = {"task_queue": fork.task_queue, "id": id, "options": fork.options}
         started = await start_workflow(self._client, fork.agent, fork.inputs, start, messages=fork.messages, **more)
-        types: dict[str, Any] = {"output_type": self._output_type, "later_types": self._later_types}
-        return RunHandle(self._client, started.id, origin=started.origin, **types)
+        return RunHandle(self._client, started.id, origin=started.origin, **self._types)
 
     async def fork_of(self) -> ForkOf | None:
         """Return the run that this one is a fork of, and before which iteration; None for any other run."""

@@ -9,9 +9,8 @@ from typing import Literal, cast
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
-from ..protocol.descriptions import shown_of
 from ..protocol.names import WORKFLOW
-from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
+from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT, shown_of
 
 ListedStatus = Literal["running", "waiting", "held", "done", "failed", "cancelled", "terminated", "timed_out"]
 

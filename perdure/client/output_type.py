@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from typing_extensions import TypeVar
 
-from ..agents import Agent, loaded_from
+from ..agents import Agent
 from ..declared_tools import Property
 from ..errors import ConfigurationError, OutputError
 from ..protocol.outcome import RunResult
@@ -76,12 +76,6 @@ def _read_as(present: Any, output_type: Any) -> Any:
 def _fault(detail: Any, root: str) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
     return f"{root}{path}: {fault_text(detail)}"
-
-
-def types_by_path(agent: Agent, output_type: Any) -> dict[str, Any]:
-    """Return the type of the agent's answers, and those of the agents in Python as which its run may go on, by path."""
-    origin = loaded_from(agent)
-    return {**{path: each.output_type for path, each in origin.handoffs.items()}, origin.path: output_type}
 
 
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from temporalio.client import Client
 from typing_extensions import TypeVar
 
-from ..agents import Agent, loaded_from
+from ..agents import Agent, loaded_from, types_by_path
 from ..argument_types import require, require_known
 from ..json_types import JsonView
 from ..messages import Message
@@ -19,7 +19,7 @@ from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..vouching import Voucher
 from .handle import RunHandle
-from .output_type import OutputType, types_by_path
+from .output_type import OutputType
 from .run_input import loaded_agent
 from .starting import StartOptions, start_workflow
 

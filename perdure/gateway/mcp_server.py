@@ -26,7 +26,7 @@ from ..errors import RunError
 from ..events import RunEvent
 from ..json_types import JsonObject, JsonView
 from ..options import RunOptions
-from ..protocol.descriptions import shown_of
+from ..protocol.search_attributes import shown_of
 from ..schema import object_schema
 from ..text import function_name, one_line
 from ..tool_calls import PendingApproval

@@ -13,7 +13,7 @@ from temporalio.client import WorkflowExecutionDescription
 
 from ..client.deletion import delete_session
 from ..json_types import JsonObject
-from ..protocol.descriptions import shown_of
+from ..protocol.search_attributes import shown_of
 from .gateway import MEMO, Gateway, digest_of
 from .identity import Identity
 from .openai_start import AgentRequest

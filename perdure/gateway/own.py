@@ -20,9 +20,8 @@ from ..json_types import JsonObject
 from ..later import read_token
 from ..messages import Message
 from ..options import RunOptions
-from ..protocol.descriptions import shown_of
 from ..protocol.names import SESSION_WORKFLOW
-from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote
+from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote, shown_of
 from ..protocol.session import SessionStatus
 from .gateway import FoundRun, Gateway, OfferedAgent, scoped_id
 from .identity import ANYBODY

@@ -17,9 +17,8 @@ from ..errors import RunError
 from ..events import CONVERSATION_EVENTS, RunEvent
 from ..json_types import JsonObject
 from ..messages import Message
-from ..protocol.descriptions import shown_of
 from ..protocol.outcome import Held
-from ..protocol.search_attributes import AGENT
+from ..protocol.search_attributes import AGENT, shown_of
 from .gateway import MEMO, FoundRun, Gateway, digest_of
 from .held import KIND, WHILE_HELD, held_text, until_held
 from .identity import Identity

@@ -3,41 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
 
 from ..agents import Agent
 from ..messages import Message
 from ..text import code, count_of, excerpt, inert, one_line
 from .run import RunInput
-
-if TYPE_CHECKING:  # Workflows don't import clients.
-    from temporalio.client import WorkflowExecution
-
-STARTED, HANDED_BY = "perdureStarted", "perdureHandedBy"
-"""Memo keys of later links: when the first link began, and the agent that handed the run over."""
-
-
-class ShownRun(NamedTuple):
-    """The columns of a run or a session in lists."""
-
-    agent: str | None
-    """The agent that acts now; None if this process's converter can't decode the memo."""
-    started: datetime
-    """When the run began; when its last link began, if that can't be decoded."""
-    handed_by: str = ""
-    """The agent that handed over to this one."""
-
-
-async def shown_of(run: WorkflowExecution) -> ShownRun:
-    """Return the list columns of the run; never raises."""
-    try:
-        memo = await run.memo()
-        started = datetime.fromisoformat(memo[STARTED]) if STARTED in memo else run.start_time
-        return ShownRun(str(memo.get("agent", "")), started, str(memo.get(HANDED_BY, "")))
-    except Exception:
-        # A converter may raise any exception, and one unreadable run must not hide the others.
-        return ShownRun(None, run.start_time)
 
 
 def shown_name(agent: Agent) -> str:

@@ -9,8 +9,8 @@ from temporalio.common import RawValue, SearchAttributePair
 from temporalio.workflow import ContinueAsNewVersioningBehavior
 
 from ..agents import Agent
-from ..protocol.descriptions import HANDED_BY, STARTED, shown_name
-from ..protocol.search_attributes import AGENT, keyword
+from ..protocol.descriptions import shown_name
+from ..protocol.search_attributes import AGENT, HANDED_BY, STARTED, keyword
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_EVENTS = 13_000

@@ -13,8 +13,8 @@ from perdure.activities.pollers import somebody_polls
 from perdure.cli.ls import row_of
 from perdure.cli.server_connection import CommandMemo
 from perdure.client.connection import server_time
-from perdure.protocol.descriptions import ShownRun
 from perdure.protocol.names import WORKFLOW
+from perdure.protocol.search_attributes import ShownRun
 
 
 @pytest.mark.parametrize("hours", [0, -7, 7])

@@ -23,7 +23,7 @@ from perdure.client import RunHandle, RunOptions, get_run, session, start_run
 from perdure.client.reading.survey import survey
 from perdure.guardrails import instruct_functions
 from perdure.history.chain import Chain
-from perdure.protocol.descriptions import STARTED, shown_of
+from perdure.protocol.search_attributes import STARTED, shown_of
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, rerun, says
 from perdure.testing.recorded_run import RecordedRun
 from perdure.testing.recording import read_recording

@@ -16,9 +16,8 @@ from ...client.connection import server_time
 from ...commands import command_line
 from ...errors import SessionError
 from ...messages import Message
-from ...protocol.descriptions import ShownRun, shown_of
 from ...protocol.run import RunInput
-from ...protocol.search_attributes import COST
+from ...protocol.search_attributes import COST, ShownRun, shown_of
 from ...protocol.session import WhileBusy
 from ...text import count_of, did_you_mean, format_usd, one_line
 from ..ask_person import local_time, this_user

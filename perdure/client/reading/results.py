@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from ...protocol.outcome import RunFailure, RunOutput, RunResult
 from ...tool_results import STORED, CallPlace, choose
 from ...tools.results import to_result
 from ...trace.replay import NOT_REPLAYED
+from ..output_type import typed_output
 from .log import RunLog, replay
 from .status import StatusReader
 
@@ -220,3 +221,17 @@ def _not_found_text(chain: Chain, error: RPCError) -> str:
         f"there is no run {chain.workflow_id!r} in the namespace {client.namespace!r} of the server at "
         f"{client.service_client.config.target_host} ({error.message}). Expected an id that `perdure ls` lists"
     )
+
+
+def typed_result(
+    result: RunResult[Any], output: RunOutput, output_type: Any, later_types: Mapping[str, Any] | None
+) -> RunResult[Any]:
+    """Return the result, with its output as a value of its type, if there is one. Raises as `typed_output` does.
+
+    After a handoff, that is the type of the agent's path in `later_types`, if these are known.
+    """
+    if output.handed_to and later_types is not None:
+        output_type = later_types.get(output.handed_to)
+    if output_type is not None and not output.raw:
+        result.output = typed_output(result, output_type)
+    return result

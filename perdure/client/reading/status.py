@@ -11,9 +11,9 @@ from ...history.chain import Chain, ending_of
 from ...history.link import read_link
 from ...json_types import JsonObject
 from ...protocol.activities import CALL_MODEL
-from ...protocol.descriptions import shown_of
 from ...protocol.names import STATUS
 from ...protocol.outcome import HeldUp, RunOutput, RunStatus
+from ...protocol.search_attributes import shown_of
 from ..connection import decision_has_waited, has_waited, server_time
 from .log import ask, replay
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal
 from temporalio.client import Client, WorkflowExecutionStatus
 from typing_extensions import TypeVar
 
-from ...agents import Agent, loaded_from
+from ...agents import Agent, loaded_from, types_by_path
 from ...argument_types import options_of, require
 from ...errors import RenderError, RunNotFound
 from ...events import RunEvent
@@ -33,7 +33,7 @@ from ...settings.agent_file import SessionSettings, session_settings, with_caden
 from ...text import valid_json, valid_text
 from ...vouching import Voucher
 from ..handle import RunHandle
-from ..output_type import OutputType, types_by_path, with_output_type
+from ..output_type import OutputType, with_output_type
 from ..run_input import loaded_agent, new_run
 from ..starting import StartOptions, current_traceparent
 from ..updates import PATIENCE_SECONDS

@@ -21,8 +21,8 @@ from ...client.sessions.reading import Reader
 from ...errors import RunNotFound
 from ...history.session import RecordedNote, RecordedTurn
 from ...messages import Message
-from ...protocol.descriptions import shown_of
 from ...protocol.names import SESSION_WORKFLOW
+from ...protocol.search_attributes import shown_of
 from ...trace_ids import TraceIds
 from .events import MemoryEvent, RunMemory, TimedMessage, events_of, read_run
 
