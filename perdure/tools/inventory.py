@@ -173,7 +173,7 @@ async def take_inventory(
             offered = next(offers)
             _compare_with_lock(handler.tool, offered, found)
             _take_offerings(handler, offered, found, taken)
-    for later in handoffs_of(asking.agent, asking.agents).values():
+    for later in handoffs_of(asking.agent, asking.agents).values() if asking.agents else ():
         there = filter(None, map(handlers.find, later.tools or ()))
         found.problems += [f"{later.name}: {text}" for each in there for text in _misfits(each, asking.deps)]
     size = sum(len(tool.model_dump_json()) for tool in found.offered)
