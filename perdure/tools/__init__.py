@@ -1,11 +1,11 @@
-"""Tools: Python functions that a model may call, from their declaration to the result that the model reads."""
+"""Tools: Python functions that a model may call, from their declaration to the result that it gets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # What type checkers read; at runtime the table below says the same.
+    # For type checkers; the table below has the same names at runtime.
     from .binding import apply_bindings as apply_bindings
     from .binding import bind_tools as bind_tools
     from .context import ToolContext as ToolContext

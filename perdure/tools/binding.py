@@ -14,10 +14,10 @@ from ..settings.agent_file import settings_of
 
 
 def bind_tools(agent: Agent, tools: Sequence[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Tool name → function, for functions made with `@tool`. Changes nothing (§11.2).
+    """Return tool name → function, for functions made with `@tool`. Changes nothing (§11.2).
 
-    Raises ValueError for two functions of one name, and for one whose name no `kind: function` tool of the agent has;
-    warns of such a tool without a function. Raises TypeError for a function without `@tool`.
+    Raises ValueError for two functions with one name, and for a function without a `kind: function` tool of its name in
+    the agent; warns of such a tool without a function. Raises TypeError for a function without `@tool`.
     """
     handlers: dict[str, Callable[..., Any]] = {}
     for function in tools:
@@ -48,9 +48,9 @@ def _declared_name(function: Callable[..., Any]) -> str:
 
 
 def apply_bindings(tool: Tool | None, arguments: JsonView, inputs: JsonView) -> JsonObject:
-    """Return the arguments, in which each bound parameter has the value of its input, whatever the model wrote (§9.6).
+    """Return the arguments with the input's value for each bound parameter, whatever the model wrote (§9.6).
 
-    Where that input is absent, the argument stays as it is.
+    If that input is absent, the argument stays unchanged.
     """
     bindings = tool.bindings if tool else None
     if not bindings:
@@ -60,9 +60,9 @@ def apply_bindings(tool: Tool | None, arguments: JsonView, inputs: JsonView) -> 
 
 
 def bound_inputs(agents: Sequence[Agent], inputs: JsonView, options: RunOptions) -> JsonObject:
-    """Inputs that bindings of the agents' tools refer to, with their defaults: all that their run needs of them.
+    """Return the inputs that bindings of the agents' tools refer to, with their defaults: all that their run needs.
 
-    The rendered messages have the others. A function that gives instructions needs them all.
+    The rendered messages contain the others. A function that gives instructions needs them all.
     """
     bound = {
         binding.input for each in agents for tool in each.tools or () for binding in (tool.bindings or {}).values()

@@ -1,4 +1,4 @@
-"""Tools that perdure itself has (`kind: builtin`), and those that a provider executes (`kind: provider`)."""
+"""perdure's own tools (`kind: builtin`), and tools that a provider executes (`kind: provider`)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from .kind import Asking, KindCall, Offering, ToolKind
 
 
 class BuiltInTool:
-    """Base of each built-in tool; `kind.py` has the table of them."""
+    """Base of each built-in tool; `BUILT_IN_TOOLS` is the table of them."""
 
     offering: ClassVar[Offering]
-    """What the model is offered."""
+    """The function offered to the model."""
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """Return what is wrong with a declaration besides what holds of all of them, a sentence each."""
+        """Return the faults of a declaration beyond the common ones, a sentence each."""
         return ()
 
     async def execute(self, call: KindCall) -> Any:
-        """Execute one call, unless `offering.execution` says who does. Raises what becomes the tool's error."""
+        """Execute one call, unless `offering.execution` has another executor. Raises errors that become the tool's
+        error.
+        """
         raise NotImplementedError
 
 
@@ -67,16 +69,16 @@ class AskUser(BuiltInTool):
 
 
 HEAD_BYTES = 512
-"""Kept free for what is said about the part that is shown."""
+"""Bytes reserved for the description of the shown part."""
 LEAST_BYTES = 256
-"""Of the part itself, however small the limit is."""
+"""Least bytes of the part itself, even for a smaller limit."""
 MAX_MATCHES = 20
 AROUND_MATCH = 150
-"""Characters shown before and after each place that was found."""
+"""Characters shown before and after each match."""
 
 
 class ReadResult(BuiltInTool):
-    """Shows a part of a result of an earlier call of this run, or the places of a text in it."""
+    """Shows a part of an earlier call's result in this run, or the matches of a text in it."""
 
     offering = Offering(
         name="read_result",
@@ -101,7 +103,7 @@ class ReadResult(BuiltInTool):
     )
 
     async def execute(self, call: KindCall) -> Any:
-        """Raises UnknownCallError, with the calls that there are."""
+        """Raises UnknownCallError, with the existing calls."""
         asked, find = call.arguments, call.context.kept_results
         if find is None:
             raise UnknownCallError("no results are kept here")
@@ -117,7 +119,7 @@ class ReadResult(BuiltInTool):
 
 
 def _page(text: str, offset: int, length: int, limit: int, others: Sequence[str]) -> str:
-    """At most `length` characters, and at most `limit` bytes of them, under a line that says what they are."""
+    """Return at most `length` characters, and at most `limit` bytes of them, under a line that describes them."""
     piece = text[offset : offset + length]
     if utf8_bytes(piece) > limit:
         piece = utf8(piece)[:limit].decode(errors="ignore")
@@ -130,19 +132,19 @@ def _page(text: str, offset: int, length: int, limit: int, others: Sequence[str]
 
 
 def _case_folded_text(text: str) -> str:
-    """Return the text without a difference between upper and lower case, and of the same length."""
+    """Return the text with case differences removed, and the same length."""
     return text.replace("\u0130", "i").lower().replace("\u03c2", "\u03c3")
 
 
 def _match_starts(text: str, sought: str, offset: int) -> Iterator[int]:
-    # An expression would take a time that grows with the product of the lengths.
+    # A regular expression would take time proportional to the product of the lengths.
     while (offset := text.find(sought, offset)) >= 0:
         yield offset
         offset += max(1, len(sought))
 
 
 def _matches_text(text: str, sought: str, offset: int) -> str:
-    """Return the first places of the text, each with what is around it."""
+    """Return the first matches of the text, each with its surroundings."""
     found = list(_match_starts(_case_folded_text(text), _case_folded_text(sought), offset))
     if not found:
         return f"[not found in the {len(text):,} characters, from offset {offset:,} on]"
@@ -160,7 +162,7 @@ BUILT_IN_TOOLS: Mapping[str, BuiltInTool] = {tool.offering.name: tool for tool i
 
 
 class BuiltInTools(ToolKind):
-    """The model is offered a built-in tool where the file declares one, and not otherwise."""
+    """Offers a built-in tool only where the file declares it."""
 
     def problems(self, tool: Tool) -> Sequence[str]:
         found = BUILT_IN_TOOLS.get(tool.name)

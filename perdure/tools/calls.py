@@ -1,4 +1,4 @@
-"""One call of a tool, with all its arguments: what the model wrote, checked, and what the run's inputs give."""
+"""One call of a tool with all its arguments: the model's, checked, and those bound to the run's inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from .validation import find_problems, schema_problems, unknown_arguments, witho
 
 @dataclass(frozen=True)
 class BoundCall:
-    """What is to be called. `with_context` gives the call itself; the context has the resources of `needs`."""
+    """A call before its context is known; `with_context` returns the call. The context needs the resources in
+    `needs`.
+    """
 
     with_context: Callable[[ToolContext], Callable[[], Any]]
     is_async: bool
@@ -40,8 +42,8 @@ def call_of(
 ) -> BoundCall:
     """Return the handler's code with all its arguments except the context.
 
-    Only what the model wrote is checked: it does not know the parameters that are bound to inputs. Raises
-    InvalidArguments for what it wrote, UnfitInputError for a bound parameter that the function can't do without, and
+    Only the model's arguments are checked: the model does not know parameters bound to inputs. Raises InvalidArguments
+    for the model's arguments, UnfitInputError for a missing bound parameter that the function requires, and
     ConfigurationError as `isolated_call` does.
     """
     if handler.kind is not None:
@@ -74,7 +76,7 @@ def call_of(
 def kind_call(
     handler: Handler, agent: Agent, arguments: JsonView, inputs: JsonView
 ) -> Callable[[ToolContext], KindCall]:
-    """Return what a kind is told of a call, once its context is known. Raises as `call_of` does."""
+    """Return a function from the call's context to the call of a kind. Raises as `call_of` does."""
     tool = handler.tool
     assert isinstance(tool, OfferedFunction)
     hidden = tool.bindings or {}
@@ -119,7 +121,7 @@ def _bound_arguments(handler: Handler, arguments: JsonView, inputs: JsonView, el
 def _checked_arguments(
     handler: Handler, declared: Sequence[Property] | None, arguments: JsonView, elsewhere: Container[str]
 ) -> JsonObject:
-    """Return what the model wrote. Raises InvalidArguments for what does not fit the declaration, if there is one."""
+    """Return the model's arguments. Raises InvalidArguments if they do not fit the declaration, if there is one."""
     if declared is None:
         return dict(arguments)
     given = without_absent(declared, arguments)
@@ -132,7 +134,7 @@ def _checked_arguments(
 def _unexpected_arguments(
     handler: Handler, declared: Sequence[Property], given: JsonView, elsewhere: Container[str]
 ) -> list[str]:
-    """Return what the tool does not have; a function that is called by names may have more than is declared."""
+    """Return the unknown arguments; a function called by names may have more than the declared parameters."""
     if handler.function is None or not handler.is_by_name:
         return unknown_arguments(given, [prop.name for prop in declared])
     hidden = handler.tool.bindings or {}

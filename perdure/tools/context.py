@@ -1,4 +1,4 @@
-"""What a tool function may know about the execution that it is part of."""
+"""The context of a tool's execution, as its function sees it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 D = TypeVar("D", default=Any)
 
 MAX_PROGRESS_BYTES = 1000
-"""For the text of one report of progress."""
+"""Limit for the text of one progress report."""
 
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
@@ -32,21 +32,21 @@ else:
 
 
 def _no_heartbeat(*details: object) -> None:
-    """Outside a worker nobody listens."""
+    """Do nothing: outside a worker, no one listens."""
 
 
 def _not_cancelled() -> bool:
-    """Outside a worker nobody cancels."""
+    """Outside a worker, nothing cancels the call."""
     return False
 
 
 async def _not_handed_on() -> bool:
-    """Outside a worker there are no other attempts."""
+    """Outside a worker, the call has only one attempt."""
     return False
 
 
 class OpenDeps(JsonObject):
-    """A run's deps where no type says more: an object of JSON whose members are attributes, too."""
+    """A run's deps without a more precise type: a JSON object whose members are also attributes."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -56,7 +56,7 @@ class OpenDeps(JsonObject):
 
 
 def open_deps(value: Any) -> Any:
-    """Return a copy of a JSON value, with `OpenDeps` in the place of objects."""
+    """Return a copy of a JSON value, with `OpenDeps` for objects."""
     if isinstance(value, dict):
         return OpenDeps({name: open_deps(member) for name, member in value.items()})
     return [open_deps(item) for item in value] if isinstance(value, list) else value
@@ -73,50 +73,50 @@ class ToolContext(Generic[D]):
     iteration: int = 0
     call_id: str = ""
     idempotency_key: str = ""
-    """The same for every attempt of one tool call, and for no other call: pass it to services that deduplicate."""
+    """The same for every attempt of one tool call, and unique to that call: pass it to services that deduplicate."""
     attempt: int = 1
-    """1 for the first execution; more for one that repeats an execution which was lost with its worker."""
+    """1 for the first execution; higher for a repetition after a lost worker."""
     may_repeat: bool = False
-    """Whether an earlier call of the same tool with the same arguments, in this run or in one that it goes on from, has
-    an unknown outcome: it may have taken effect.
+    """Whether an earlier call of the same tool with the same arguments has an unknown outcome, in this run or in one
+    that it continues: that call may have taken effect.
     """
     deps: D = cast(Any, None)
-    """What the run was started with for its functions (`start_run(deps=…)`), as the type that the annotation names."""
+    """The run's deps (`start_run(deps=…)`), as the annotated type."""
     retries_left: int = 0
-    """How often the call is executed again, should it fail (`retries`)."""
+    """How many more executions follow if this one fails (`retries`)."""
     tool: str = ""
     """The tool's name."""
     heartbeat: Callable[..., None] = _no_heartbeat
-    """Tells Temporal that a long execution is alive, with details or without. May be called from any thread."""
+    """Reports to Temporal that a long execution is alive, optionally with details. Callable from any thread."""
     last_heartbeat: tuple[Any, ...] = ()
-    """The details that the attempt before this one has told last, in their JSON form; () when there are none."""
+    """Heartbeat details of the previous attempt, in their JSON form; () without any."""
     handed_on: Callable[[], Awaitable[bool]] = _not_handed_on
-    """Once the execution is cancelled: whether another attempt goes on with the call, since this worker stops or was
-    taken for lost. If not, the run was cancelled or the call's time is over: then work begun elsewhere is to be ended.
+    """After a cancellation: whether another attempt continues the call, because this worker stops or was considered
+    lost. If not, the run was cancelled or the call's time is over: then end the work begun elsewhere.
     """
     report: Callable[[ToolProgress], None] = _no_heartbeat
-    """Where `progress` goes."""
+    """Receives `progress`."""
     is_cancelled: Callable[[], bool] = _not_cancelled
-    """What `cancelled` asks."""
+    """Answers `cancelled`."""
     kept_results: KeptResults | None = field(default=None, repr=False)
-    """For perdure's own tools: the results of the run's calls, whole."""
+    """For perdure's own tools: the complete results of the run's calls."""
     max_result: int | None = field(default=None, repr=False)
-    """For perdure's own tools: bytes of text that the model is shown of a result (`RunOptions.max_result`)."""
+    """For perdure's own tools: bytes of a result's text that the model gets (`RunOptions.max_result`)."""
     conversation: Sequence[Message] = field(default=(), repr=False)
-    """The conversation's last messages before the call, if the tool's declaration asks for any (`context`)."""
+    """The conversation's last messages before the call, if the tool's declaration requests any (`context`)."""
     answered: Answered | None = field(default=None, repr=False)
-    """What a person has said to the question with which the call before this has ended (`ToolResult.needs`)."""
+    """A person's answer to the question with which the previous call ended (`ToolResult.needs`)."""
     traceparent: str = ""
-    """The call's span as a W3C `traceparent`, for services that go on with the trace; "" outside a worker."""
+    """The call's span as a W3C `traceparent`, for services that continue the trace; "" outside a worker."""
     secret: Callable[[], str] | None = field(default=None, repr=False)
-    """Gives the secret of the call's token, the same for each attempt; None where there is nobody to finish a call."""
+    """Returns the secret of the call's token, the same for each attempt; None if no one could finish a call."""
     resources: Mapping[type, Any] = field(default_factory=dict, repr=False)
-    """What `resource` gives, by type; an exception for one that can't be opened."""
+    """The values of `resource`, by type; an exception for one that can't be opened."""
 
     def resource(self, type: type[T]) -> T:
-        """Return what the tools of this worker share, such as a database (`create_worker(resources={…})`).
+        """Return a resource shared by this worker's tools, such as a database (`create_worker(resources={…})`).
 
-        Raises KeyError for a type that the worker has no resource of, and ResourceError for one that can't be opened.
+        Raises KeyError for a type without a resource, and ResourceError for a resource that can't be opened.
         """
         if type not in self.resources:
             known = ", ".join(sorted(each.__name__ for each in self.resources)) or "none"
@@ -128,11 +128,11 @@ class ToolContext(Generic[D]):
         return opened
 
     def later(self, timeout: float | None = None) -> Later:
-        """Return the token with which another system finishes this call: return it, and the call waits for that.
+        """Return the token with which another system finishes this call. Return it from the tool, and the call waits.
 
-        It is a text, for that system alone: whoever has it can give the call its result, once (`perdure docs later`).
-        The call waits for `timeout` seconds, or for ever, over restarts, and takes no worker's place. Raises ValueError
-        for a time-out that is none, and RuntimeError in a run without a server.
+        It is a text, for that system alone: with it, the system can give the call its result, once (`perdure docs
+        later`). The call waits for `timeout` seconds, or without a limit, across restarts, and occupies no worker.
+        Raises ValueError for an invalid time-out, and RuntimeError in a run without a server.
         """
         if timeout is not None and not 0 < _number("timeout", timeout) <= MAX_SECONDS:
             raise ValueError(f"timeout is {timeout!r}, expected seconds, more than 0 and at most {MAX_SECONDS}")
@@ -147,17 +147,17 @@ class ToolContext(Generic[D]):
 
     @property
     def cancelled(self) -> bool:
-        """Return whether the run was cancelled, or nobody waits for this execution any longer; from any thread.
+        """Return whether the run was cancelled, or this execution was abandoned. Callable from any thread.
 
-        On a worker, the first question makes the server be asked each second from then on. A `local` tool only learns
-        that it was given up.
+        On a worker, the first call starts a request to the server each second. A `local` tool only learns that it was
+        abandoned.
         """
         return self.is_cancelled()
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
-        """Tell those who watch the run how far the call is; from any thread, as often as you like.
+        """Report the call's progress to the run's readers. Callable from any thread, as often as you like.
 
-        Raises TypeError for what is no number, and ValueError for a number without a finite value.
+        Raises TypeError for a value that is not a number, and ValueError for a number that is not finite.
         """
         told = ToolProgress(
             name=self.tool,
@@ -171,7 +171,7 @@ class ToolContext(Generic[D]):
 
 
 def log_fields(name: str, context: ToolContext) -> dict[str, object]:
-    """Return what a log record about an execution says beside its text."""
+    """Return the fields of a log record about an execution."""
     return {
         "run": context.run_id,
         "tool": name,
@@ -181,7 +181,7 @@ def log_fields(name: str, context: ToolContext) -> dict[str, object]:
 
 
 class _AboutCall(_Adapter):
-    """Adds which call it is to each record; what the tool itself adds is redacted."""
+    """Adds the call to each record, and redacts the tool's own fields."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         added = kwargs.get("extra") or {}

@@ -1,4 +1,4 @@
-"""Completes a tool's declaration by its function: its types as properties, its docstring (§2.8, §11). Pure."""
+"""Completes a tool's declaration from its function: types as properties, and the docstring (§2.8, §11). Pure."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class _Definitions(JsonObject):
 
 
 def property_of(name: str, annotation: Any, adapter: TypeAdapter[Any] | None, *, has_values: bool = False) -> Property:
-    """Property that describes a parameter of that type; where the type says nothing, one that accepts anything.
+    """Return the property for a parameter of that type; without a useful type, one that accepts anything.
 
-    With `has_values`, it says what the values of a dict are, as `outputs` can.
+    With `has_values`, the property also describes the values of a dict, as `outputs` can.
     """
     schema = adapter.json_schema() if adapter else {}
     definitions = _Definitions(schema.get("$defs", {}))
@@ -59,7 +59,7 @@ def _annotated_text(annotation: Any) -> str | None:
 
 
 def _property_of(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> Property:
-    """`seen` has the definitions around this one: a type that contains itself is described as a plain object there."""
+    """`seen` has the enclosing definitions: a type that contains itself is described as a plain object there."""
     reference = schema.get("$ref")
     if reference in seen:
         return Property(kind="object", description=schema.get("description"))
@@ -86,7 +86,7 @@ def _alternatives(schema: Schema, definitions: _Definitions, seen: frozenset[str
 
 
 def _alternative(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> Property:
-    """One of several, which has the name of its type."""
+    """Return one of several alternatives, named after its type."""
     described = _property_of(schema, definitions, seen)
     return described.model_copy(update={"name": schema.get("$ref", "").rpartition("/")[2]})
 
@@ -128,7 +128,7 @@ def _schema_without(schema: Schema, key: str) -> JsonObject:
 
 
 class Docstring(NamedTuple):
-    """What a docstring says."""
+    """The contents of a docstring."""
 
     summary: str | None
     """Its first paragraph, in one line."""
@@ -137,13 +137,13 @@ class Docstring(NamedTuple):
 
 
 def docstring_of(function: Callable[..., Any]) -> Docstring:
-    """Return what the function's docstring says; never raises."""
+    """Return the contents of the function's docstring; never raises."""
     while isinstance(function, partial):
         function = function.func
     text = inspect.getdoc(function) or ""
     if "\n" not in text:
         return Docstring(_one_line(text), {})
-    # Only a docstring of several lines may say something of parameters.
+    # Only a docstring of several lines can describe parameters.
     import docstring_parser
 
     try:
@@ -166,7 +166,7 @@ Function = Callable[..., Any]
 
 
 def written_declaration(name: str, function: Function, description: str | None = None) -> FunctionTool:
-    """Return what signature and docstring of the function say; `description` replaces the docstring's first
+    """Return the declaration from the function's signature and docstring; `description` replaces the docstring's first
     paragraph.
     """
     said = docstring_of(function)
@@ -178,11 +178,11 @@ def written_declaration(name: str, function: Function, description: str | None =
 
 
 def completed_declaration(tool: Tool, function: Function, *, without: Collection[str] = ()) -> Tool:
-    """Return the declaration, with the function's own description and parameters where it has none itself.
+    """Return the declaration, completed with the function's own description and parameters.
 
-    Parameters of the function that are in `without` are none of the model's. It is the same object if nothing was
-    missing. A tool of another kind, which its function overrides (§9.2), is one of its own parameters where the file
-    declares any, else a function's.
+    Parameters of the function in `without` are hidden from the model. Returns the same object if nothing was missing. A
+    tool of another kind that its function overrides (§9.2) keeps the parameters of the file, if it declares any, else
+    gets the function's.
     """
     if not isinstance(tool, FunctionTool):
         if has_parameters(tool):
@@ -197,12 +197,12 @@ def completed_declaration(tool: Tool, function: Function, *, without: Collection
 
 
 def has_parameters(tool: Tool) -> bool:
-    """Return whether the file itself declares what the model may say."""
+    """Return whether the file itself declares the model's parameters."""
     return getattr(tool, "parameters", None) is not None
 
 
 def contradiction(tool: Tool, function: Function, *, without: Collection[str] = ()) -> str | None:
-    """Return how a declaration and its function contradict each other, with both; None if they do not, or can't be
+    """Return how a declaration and its function contradict each other, with both; None if they agree, or can't be
     compared.
 
     A function that can't be inspected accepts everything, and a parameter without a type any kind.
@@ -226,7 +226,9 @@ def contradiction(tool: Tool, function: Function, *, without: Collection[str] = 
 
 
 def _unwritable(tool: FunctionTool, function: Function, without: Collection[str]) -> dict[str, str]:
-    """Return the parameters that nobody gives, as no model can write their values; each with a sentence about it."""
+    """Return the required parameters without a source, whose values no model can write; each with a sentence about
+    it.
+    """
     given = {*without, *(prop.name for prop in tool.parameters or ()), *(tool.bindings or ())}
     return {
         name: _why_unwritable(name, parameter.annotation, place_of(function))
@@ -252,7 +254,7 @@ def agent_with_tools(agent: Agent, names: Iterable[str]) -> Agent:
 
 
 def declaration_of(function: Function, without: Collection[str] = ()) -> FunctionTool:
-    """Declaration that the function itself makes; parameters that are in `without` are none of the model's."""
+    """Return the function's own declaration; parameters in `without` are hidden from the model."""
     declared = getattr(function, "__tool__", None)
     if not isinstance(declared, FunctionTool):
         try:
@@ -285,7 +287,7 @@ def _problems(tool: FunctionTool, taken: Sequence[Property], *, takes_anything: 
 
 
 _ALIKE = {"integer": "number", "float": "number", "image": "string", "file": "string", "audio": "string"}
-"""Kinds whose values are written alike in JSON, in so far as a function may take the one for the other."""
+"""Kinds with the same JSON form, where a function may take one for the other."""
 
 
 def _kinds(prop: Property) -> set[str]:
@@ -305,7 +307,7 @@ def _name(function: Function) -> str:
 
 
 def place_of(function: Function) -> str:
-    """Return the module that the function is defined in; for one that was made of a file, the file's name."""
+    """Return the module of the function's definition; for one from a file, the file's name."""
     module = getattr(function, "__module__", None) or "an unknown module"
     file = getattr(sys.modules.get(module), "__file__", None)
     return Path(file).name if file and module.startswith(FILE_MODULE) else module
@@ -320,7 +322,7 @@ def _property(parameter: FunctionParameter, text: str | None) -> Property:
 
 
 def _plain_default(value: Any) -> Any:
-    """Return the default as JSON can hold it; None when it has no such form."""
+    """Return the default in JSON; None if it has no JSON form."""
     try:
         return to_jsonable_python(value)
     except PydanticSerializationError:

@@ -1,4 +1,4 @@
-"""Declares a Python function as a tool, with a function of its own that decides about approvals."""
+"""Declares a Python function as a tool, with optional functions for approval and reconciliation."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ from .results import to_result
 from .signature import call_by_name, is_async, signature_of
 
 OWN = "__tool_{}__"
-"""Where a tool function keeps functions of its own: `approval` and `reconcile`."""
+"""The attribute of a tool function for its own functions `approval` and `reconcile`."""
 MAX_DOUBT_BYTES = 1000
 Check = Callable[..., Any]
-"""Called with the call's arguments as a dict (one that reconciles, with the idempotency key, too), and with a
-`ToolContext` if it has a parameter of that type."""
+"""Called with the call's arguments as a dict (for reconciliation also with the idempotency key), and with a
+`ToolContext` if it has a parameter of that type.
+"""
 
 
 @dataclass(frozen=True)
 class ToolApproval:
-    """What `@tool` says about approvals."""
+    """The approval settings of `@tool`."""
 
     always: bool = False
     check: Check | None = None
 
     @property
     def kind(self) -> Literal["plain", "async"] | None:
-        """Return what kind of function decides; None for none."""
+        """Return the kind of the deciding function; None without one."""
         return None if self.check is None or self.always else "async" if is_async(self.check) else "plain"
 
 
 def read_approval(name: str, approval: Literal["always", "never"] | Check | None, needs_approval: bool) -> ToolApproval:
-    """Return what the options of `@tool` say. Raises ConfigurationError for another value, and for a contradiction."""
+    """Return the approval options of `@tool`. Raises ConfigurationError for invalid or contradictory options."""
     if approval in (None, "always", "never"):
         if needs_approval and approval == "never":
             raise ConfigurationError(
@@ -70,7 +71,7 @@ def _check_reconcile(name: str, reconcile: Any, idempotent: bool | None) -> None
 
 
 def read_deciders(name: str, deciders: ApprovalPolicy | JsonView | None) -> ApprovalPolicy | None:
-    """Return what `@tool(deciders=…)` says. Raises ConfigurationError for what is no policy."""
+    """Return the policy in `@tool(deciders=…)`. Raises ConfigurationError for a value that is not a policy."""
     if deciders is None or isinstance(deciders, ApprovalPolicy):
         return deciders
     try:
@@ -84,7 +85,7 @@ def read_deciders(name: str, deciders: ApprovalPolicy | JsonView | None) -> Appr
 
 
 def check_call(check: Check, arguments: Sequence[Any], context: ToolContext) -> Callable[[], Any]:
-    """Return the call of a function of the user's, with the context, wherever it takes that.
+    """Return the call of a user's function, with the context as any parameter of that type.
 
     Raises `UnfitDepsError`.
     """
@@ -99,7 +100,7 @@ def check_call(check: Check, arguments: Sequence[Any], context: ToolContext) -> 
 
 
 def verdict_of(value: Any) -> GuardrailResult:
-    """Return what it has returned, as a verdict. Raises TypeError for anything but a bool or a text."""
+    """Return the function's value as a verdict. Raises TypeError for a value that is not a bool or a text."""
     if isinstance(value, bool):
         return GuardrailResult(allowed=True, ask="" if value else None)
     if isinstance(value, str):
@@ -108,8 +109,8 @@ def verdict_of(value: Any) -> GuardrailResult:
 
 
 def finding_of(value: Any, limits: SizeLimits) -> Reconciled:
-    """Return what a function that reconciles has returned. Raises TypeError for anything but its three answers, and as
-    `to_result` does.
+    """Return the value of a reconciling function. Raises TypeError for a value that is not one of its three answers,
+    and as `to_result` does.
     """
     match value:
         case Done(result=result):
@@ -167,41 +168,43 @@ def tool(
 ) -> Any:
     """Declare a function, plain or async, as a tool: `@tool` or `@tool(name=…, …)`.
 
-    The function stays as it is and gains `__tool__`, a `FunctionTool` made from its signature (a parameter without a
-    default is required; `Annotated[str, "…"]`, or else the docstring, describes one), and `__tool_spec__`. It is
-    registered under its name. The model is offered what the `.prompty` file declares, and of this what the file leaves
-    out.
+    The function is unchanged except for two attributes: `__tool__`, a `FunctionTool` made from its signature (a
+    parameter without a default is required; `Annotated[str, "…"]`, or else the docstring, describes one), and
+    `__tool_spec__`. It is registered under its name. The model is offered the declaration in the `.prompty` file,
+    completed by the function.
 
     Args:
         name: By default the function's own.
         description: By default the first paragraph of the docstring.
         timeout: Seconds for one execution; None takes the run's `tool_timeout`.
-        retries: How often an execution that has failed is repeated, after 1, 2, 4 … 30 seconds. One of a tool that is
-            not idempotent is repeated only where the function has raised: otherwise it may have taken effect.
-        idempotent: False for a tool that must not be repeated when nobody knows whether a call took effect; True or
-            left out for one that may be. If left out, the model is told to find out first, and `perdure check` says so.
-        reconcile: A function, plain or async, that finds out what became of a call of unknown outcome, when the model
-            makes an equal one. It is given the arguments as a dict, the earlier call's idempotency key, and a
+        retries: How many times a failed execution is repeated, after 1, 2, 4 … 30 seconds. A tool that is not
+            idempotent is repeated only if the function has raised: otherwise it may have taken effect.
+        idempotent: False for a tool that must not be repeated after a call with an unknown outcome; True or unset for
+            one that may be. If unset, the model is asked to find out first, and `perdure check` reports it.
+        reconcile: A function, plain or async, that finds the outcome of an earlier call if that is unknown, when the
+            model makes an equal one. It gets the arguments as a dict, the earlier call's idempotency key, and a
             `ToolContext` if it has a parameter of that type; it returns `Done(result)`, `NotDone()` or `Unknown()`.
-            The tool is not idempotent then.
-        parallel_safe: False for a tool beside which no other one may run.
+            Such
+            a tool is not idempotent.
+        parallel_safe: False for a tool that must run alone.
         needs_approval: True for a tool that a person must approve before each execution: short for `approval="always"`.
-        approval: `"always"`, `"never"`, or a function, plain or async, that decides for each call: it is given the
-            arguments as a dict, and a `ToolContext` if it has a parameter of that type. True or a text, the reason that
-            a person is shown, asks a person; False does not. One that raises asks a person too.
-        deciders: Who may decide, as `approval` in the agent's file has it: `{"by": ["finance"], "count": 2}`. Without
-            an `approval` beside it, a person must approve each execution.
-        approval_timeout: Seconds until a call that nobody has decided about is denied; None for never.
+        approval: `"always"`, `"never"`, or a function, plain or async, that decides for each call: it gets the
+        arguments
+            as a dict, and a `ToolContext` if it has a parameter of that type. True asks a person, as does a text, which
+            is the reason shown; False does not. A function that raises also asks a person.
+        deciders: Who may decide, as in `approval` of the agent's file: `{"by": ["finance"], "count": 2}`. Without an
+            `approval` option, a person must approve each execution.
+        approval_timeout: Seconds until an undecided call is denied; None for never.
         local: True for a fast function without effects, of well under 100 ms: it is executed where the workflow is,
-            which saves time and history. It is given up after 2 seconds, and can't be `idempotent=False`.
-        isolated: True for a plain function that is called in a process of its own: a crash of it is a failed call, and
-            ends neither the worker nor other calls.
-        max_result: Bytes of text that the model is shown of one result.
-        max_parallel: How many calls each worker executes at a time; further ones wait on a task queue of the tool's,
-            and take no slot of others.
+            which saves time and history. It has at most 2 seconds, and can't be `idempotent=False`.
+        isolated: True for a plain function that runs in a process of its own: its crash fails the call, but not the
+            worker or other calls.
+        max_result: Bytes of one result's text that the model gets.
+        max_parallel: How many calls each worker executes at a time; further ones wait on the tool's own task queue, and
+            occupy no slot of other calls.
 
-    Raises ConfigurationError for a tool that is both local and not idempotent, isolated or limited, for an `approval`
-    or a `reconcile` that is none, and for an isolated function that another process can't find by its name.
+    Raises ConfigurationError for a tool that is both local and not idempotent, isolated or limited, for an invalid
+    `approval` or `reconcile`, and for an isolated function that another process can't find by its name.
     """
 
     def declare(function: Function) -> Function:

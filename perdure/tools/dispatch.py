@@ -1,4 +1,4 @@
-"""Executes tool calls, so that whatever happens becomes a tool result (§9.9, §11), whoever waits for it."""
+"""Executes tool calls, and turns every outcome into a tool result (§9.9, §11), for any caller."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ _log = get_logger("perdure.tools")
 
 T = TypeVar("T")
 CLOSE_SECONDS = 5.0
-"""How long kinds of tools may take to close what they have opened."""
+"""Seconds in which kinds of tools must close what they have opened."""
 
 
 LONGEST_WAIT = 10.0
-"""Seconds that a call waits for a server which refuses all."""
+"""Seconds that a call waits for a server which refuses all calls."""
 _REFUSALS = frozenset(
     {"connection", "mcp_unreachable", "mcp_connection_lost", "http_429", "http_502", "http_503", "http_504"}
 )
-"""Kinds of results that tell of the server, not of the call."""
+"""Kinds of results that concern the server, not the call."""
 
 
 def server_of(tool: Tool) -> str | None:
-    """Return the server that a declared tool of a kind calls; None where the declaration does not say it."""
+    """Return the server that a declared tool of a kind calls; None if the declaration does not name it."""
     connection = getattr(tool, "connection", None)
     named = [getattr(connection, "endpoint", None), getattr(tool, "specification", None)]
     named.append(getattr(tool, "server_name", None))
@@ -67,22 +67,22 @@ def _refusal_in(ended: Ended) -> ServerRefusal | None:
 
 
 class NoToolAnswer(Exception):
-    """A function of the tool's own has not answered; the text says why."""
+    """A tool's own function has not answered; the text has the reason."""
 
 
 class ToolBox:
-    """Tools of a worker, which come before those of the process-wide registries.
+    """Tools of a worker, which take precedence over the process-wide registries.
 
     Args:
         tools: A mapping from name to function; or functions, and modules with `@tool` functions.
         kinds: A mapping from a tool kind to its code, or to a handler for its tools.
-        limits: How large a result may be.
-        registered: Whether the functions that `@tool` has registered in this process are tools here, too.
-        loop: Where async tools and kinds run; None runs them on the event loop of whoever calls `execute`.
-        resources: What tools share, by type.
-        allowed: What agents may use of the worker.
+        limits: Maximum size of a result.
+        registered: Whether functions registered by `@tool` in this process are also tools here.
+        loop: The loop for async tools and kinds; None runs them on the event loop of the caller of `execute`.
+        resources: Resources shared by tools, by type.
+        allowed: Limits for agents on the worker.
 
-    Raises ConfigurationError for two tools of one name, for a function without a name, and for a kind that is none.
+    Raises ConfigurationError for two tools with one name, for a function without a name, and for an invalid kind.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class ToolBox:
 
     @property
     def names(self) -> list[str]:
-        """Names of the functions that were given to this box, sorted."""
+        """Names of the functions given to this box, sorted."""
         return self._handlers.names
 
     @property
     def limited(self) -> dict[str, int]:
-        """Names of the functions that may be called at most so many times at a time."""
+        """Names of the functions with a limit of concurrent calls, with that limit."""
         return self._handlers.limited
 
     def resolve(self, name: str, agent: Agent) -> Handler:
@@ -117,8 +117,8 @@ class ToolBox:
         return self._handlers.of_call(name, agent)
 
     def signature_change(self, handler: Handler, recorded: RecordedSignature | None) -> str | None:
-        """Return why calls that a run has recorded need not fit the handler's function; None if they do, or nobody
-        knows.
+        """Return why recorded calls of a run may not fit the handler's function; None if they do, or this is
+        unknown.
         """
         if recorded is None or handler.function is None or not handler.is_by_name:
             return None
@@ -126,11 +126,11 @@ class ToolBox:
         return signature_change(handler.tool.name, recorded, handler.function, without=shared, bound=bound)
 
     async def inventory(self, asking: Asking, *, may_ask: bool = True) -> ToolInventory:
-        """Return how each declared tool is to be run; see `take_inventory`, also for what it raises."""
+        """Return how each declared tool is executed; see `take_inventory`, also for its errors."""
         return await take_inventory(self._handlers, asking, self._loop, self._resources, may_ask=may_ask)
 
     async def close(self) -> None:
-        """Close what kinds and tools have opened; the log says what is left open after `CLOSE_SECONDS`."""
+        """Close what kinds and tools have opened; log what remains open after `CLOSE_SECONDS`."""
         kinds, resources = self._handlers.kinds, self._resources
         for opened, close in ((kinds.open_kinds, kinds.close), (resources.open_ones, resources.close)):
             if opened:
@@ -158,7 +158,7 @@ class ToolBox:
     ) -> ToolResult:
         """Execute one call: bind and check its arguments, then run the handler for at most `timeout` seconds.
 
-        None waits for ever; without `limits`, those of the box hold. Whatever goes wrong in the tool is in the result.
+        None waits without a limit; `limits` are by default those of the box. The result contains any error of the tool.
         Raises ToolNotRegisteredError, and CancelledError when the caller is cancelled.
         """
         handler = self.resolve(name, agent)
@@ -172,7 +172,7 @@ class ToolBox:
     async def abandon(
         self, agent: Agent, name: str, arguments: JsonView, inputs: JsonView, context: ToolContext
     ) -> None:
-        """End what a lost attempt of a call has begun elsewhere, where the tool's kind can. What it raises is logged.
+        """End the work that a lost attempt has begun elsewhere, if the tool's kind can. Its errors are logged.
 
         Raises CancelledError when the caller is cancelled.
         """
@@ -201,7 +201,8 @@ class ToolBox:
     ) -> GuardrailResult:
         """Return whether a person must approve a call, by the tool's own function: if so, `ask` has the reason.
 
-        One that raises, takes too long or is not there asks a person. Raises ToolNotRegisteredError as `execute` does.
+        If the function raises, takes too long or is missing, a person is asked. Raises ToolNotRegisteredError as
+        `execute` does.
         """
         handler = self.resolve(name, agent)
         bound = apply_bindings(handler.tool, arguments, inputs)
@@ -221,10 +222,10 @@ class ToolBox:
         timeout: float | None = None,
         limits: SizeLimits | None = None,
     ) -> Reconciled:
-        """Return what the tool's own function finds out about the call that has the context's idempotency key.
+        """Return the finding of the tool's own function about the call with the context's idempotency key.
 
-        One that raises, takes too long or is not there leaves it unknown. Raises ToolNotRegisteredError as `execute`
-        does.
+        If the function raises, takes too long or is missing, the outcome stays unknown. Raises ToolNotRegisteredError
+        as `execute` does.
         """
         handler = self.resolve(name, agent)
         asked = [apply_bindings(handler.tool, arguments, inputs), context.idempotency_key]
@@ -243,7 +244,7 @@ class ToolBox:
         context: ToolContext,
         timeout: float | None,
     ) -> T:
-        """Return what a function of the tool's own answers. Raises NoToolAnswer."""
+        """Return the answer of a tool's own function. Raises NoToolAnswer."""
         check, name = getattr(handler.function, OWN.format(what), None), handler.tool.name
         if check is None:
             raise NoToolAnswer("this worker's tool has no function for it")
@@ -301,7 +302,7 @@ class ToolBox:
         finish: Callable[[Any], ToolResult],
         timeout: float | None,
     ) -> Ended:
-        """Return how the call ends, which waits with others while its server refuses all. Raises `BreakerIsOpen`."""
+        """Return how the call ends; it waits with others while its server refuses all calls. Raises `BreakerIsOpen`."""
         declared, name = agent.source(handler.tool), handler.tool.name
         server = server_of(declared) if handler.kind else None
         if server is None or not context.run_id:
@@ -316,7 +317,7 @@ class ToolBox:
     async def _end_of(
         self, call: BoundCall, name: str, context: ToolContext, finish: Callable[[Any], ToolResult]
     ) -> Ended:
-        """Return how the call ends: with a ToolResult, or with what the tool raised."""
+        """Return how the call ends: with a ToolResult, or with the tool's exception."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
         try:
             opened = await self._resources.values(call.needs, context.deps) if call.needs else None

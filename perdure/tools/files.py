@@ -1,4 +1,4 @@
-"""What a run records of the files that its agent's tools name, so that workers do without those files."""
+"""Records the files that an agent's tools name in the run, so that workers do not need those files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from .kind import Kinds, RunStart
 
 
 def record_tools(agent: Agent, kinds: Kinds | None = None, *, is_child: bool = False) -> tuple[Agent, dict[str, Agent]]:
-    """Agent with what the kinds of its tools record, and the agents of other files that its run records, by path.
+    """Return the agent with the records of its tools' kinds, and the agents of other files that its run records, by
+    path.
 
-    Raises LoadError for a file that is wrong, ConfigurationError for a literal secret in another agent's file and for a
-    kind that can't be loaded.
+    Raises LoadError for an invalid file, ConfigurationError for a literal secret in another agent's file and for a kind
+    that can't be loaded.
     """
     origin, kinds = loaded_from(agent), kinds or Kinds()
     folder = None if origin.base_dir is None else Path(origin.base_dir)
@@ -30,9 +31,9 @@ def record_tools(agent: Agent, kinds: Kinds | None = None, *, is_child: bool = F
 
 
 def agents_of_run(agent: Agent, others: dict[str, Agent]) -> dict[str, Agent]:
-    """Return the agents that a run records: the others, and the agent itself if a run of it may come back to it.
+    """Return the agents that a run records: the others, and the agent itself if its run may hand back to it.
 
-    Raises LoadError for an agent to hand over to that is not among them.
+    Raises LoadError for a missing agent to hand over to.
     """
     if not any(tool.is_handoff for tool in agent.tools or ()):
         return others
@@ -46,7 +47,7 @@ def agents_of_run(agent: Agent, others: dict[str, Agent]) -> dict[str, Agent]:
 
 
 def _absent(path: str, agents: Iterable[str], base_dir: str | None) -> str:
-    """Say that nobody has the agent of that path, who may be named without the suffix in code."""
+    """Return the error text for a missing agent of that path; code may name it without the suffix."""
     if base_dir is not None:
         return f"there is no file {path!r} of an agent to hand over to in {base_dir!r}{did_you_mean(path, agents)}"
     name, known = path.removesuffix(SUFFIX), [each.removesuffix(SUFFIX) for each in agents]

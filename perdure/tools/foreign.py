@@ -1,4 +1,4 @@
-"""Kinds `activity` and `workflow`: how a file declares them, what is offered, how arguments are passed."""
+"""Kinds `activity` and `workflow`: their declarations, their offers, and the passing of arguments."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Name = Annotated[str, AfterValidator(_name)]
 
 
 class RetryOptions(Node):
-    """Temporal's retry policy, under the names that its SDKs have."""
+    """Temporal's retry policy, with the names of its SDKs."""
 
     maximum_attempts: int | None = Field(default=None, ge=1, le=1000)
     initial_interval: Duration = 1.0
@@ -74,19 +74,19 @@ class RetryOptions(Node):
 
 
 class CallOptions(Node):
-    """What activities and workflows have in common."""
+    """The common options of activities and workflows."""
 
     arguments: Literal["object", "positional"] = "object"
-    """How the call's arguments travel: as one JSON object, or one after the other in the order of `parameters`."""
+    """Form of the call's arguments: one JSON object, or positional in the order of `parameters`."""
     schedule_to_start_timeout: Duration = DEFAULT_WAIT
-    """How long a call waits for a worker."""
+    """Seconds that a call waits for a worker."""
     retry_policy: RetryOptions | None = None
     parameters: list[Property] = []
-    """Those that the tool declares, bound ones included. Not an option of the file."""
+    """The tool's declared parameters, bound ones included. Not an option of the file."""
     hidden: list[str] = []
-    """The names of those that are bound, which the model neither sees nor gives. Not an option of the file."""
+    """The names of bound parameters, which the model neither sees nor gives. Not an option of the file."""
     bound: JsonObject = {}
-    """The values of those whose inputs the run has. Not an option of the file."""
+    """The values of bound parameters whose inputs the run has. Not an option of the file."""
 
 
 class ActivityOptions(CallOptions):
@@ -106,9 +106,9 @@ class WorkflowOptions(CallOptions):
 
     workflow: Name
     task_queue: Name | None = None
-    """None for the queue of the run itself."""
+    """None for the run's own queue."""
     id: Name | None = None
-    """May have `{{NAME}}` for arguments; None derives it from the run, the iteration and the call."""
+    """May contain `{{NAME}}` for arguments; None derives it from the run, the iteration and the call."""
     id_reuse_policy: Literal["allowDuplicate", "allowDuplicateFailedOnly", "rejectDuplicate"] = "allowDuplicate"
     parent_close_policy: Literal["requestCancel", "terminate", "abandon"] = "requestCancel"
     execution_timeout: Duration | None = None
@@ -116,9 +116,9 @@ class WorkflowOptions(CallOptions):
     task_timeout: Annotated[float, BeforeValidator(seconds), Field(le=120)] | None = None
 
     def filled_id(self, arguments: JsonView) -> str | None:
-        """Return the id with arguments in their places; None when it is to be derived.
+        """Return the id with arguments filled in; None to derive it.
 
-        Raises ValueError for an argument that is absent, or no text or number, and for an id that can't be one.
+        Raises ValueError for an argument that is absent, or neither a text nor a number, and for an invalid id.
         """
         if self.id is None:
             return None
@@ -126,7 +126,7 @@ class WorkflowOptions(CallOptions):
 
 
 def placeholders(id: object) -> list[str]:
-    """Return the names of the arguments that a workflow's id is made of."""
+    """Return the names of the arguments in a workflow's id."""
     return _PLACEHOLDER.findall(id) if isinstance(id, str) else []
 
 
@@ -172,13 +172,13 @@ def _sentence(problem: Any) -> str:
 
 
 class _ForeignKind(ToolKind):
-    """Base of both."""
+    """Base of both kinds."""
 
     options_type: ClassVar[type[CallOptions]]
     example: ClassVar[str]
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """Return what is wrong with the declaration, a sentence each."""
+        """Return the faults of the declaration, a sentence each."""
         return list(self._problems(tool))
 
     def _problems(self, tool: Tool) -> Iterator[str]:
@@ -192,10 +192,10 @@ class _ForeignKind(ToolKind):
             yield "perdure.local is true: expected false, because another worker executes the tool"
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """One function, by the tool's name.
+        """Return one function, with the tool's name.
 
-        Raises ToolOfferError for options that the environment has made wrong, and for a required parameter that is
-        bound to an input which the run does not have.
+        Raises ToolOfferError for options that the environment makes invalid, and for a required parameter bound to an
+        input that the run does not have.
         """
         assert isinstance(tool, CustomTool)
         parameters = tool.parameters or []
@@ -222,7 +222,7 @@ class _ForeignKind(ToolKind):
         ]
 
     async def execute(self, call: KindCall) -> Any:
-        """Only where there is no Temporal, such as in `InProcessRun`. Raises RuntimeError."""
+        """Raises RuntimeError: called only without Temporal, such as in `InProcessRun`."""
         raise RuntimeError(
             f"kind {call.tool.kind} needs a Temporal server; to test without one, give a function {call.name!r}"
         )
@@ -298,7 +298,7 @@ def _parameter_problems(tool: Tool) -> Iterator[str]:
 
 
 def complete_arguments(options: CallOptions, given: JsonView) -> JsonObject:
-    """Return what the model wrote, checked, with the bound parameters and the defaults of those that it left out.
+    """Return the model's arguments, checked, with bound parameters, and defaults for missing ones.
 
     Raises InvalidArguments.
     """
@@ -312,9 +312,9 @@ def complete_arguments(options: CallOptions, given: JsonView) -> JsonObject:
 
 
 def sent_arguments(options: CallOptions, arguments: JsonView) -> list[Any]:
-    """Return the arguments of the activity or workflow; none at all for a tool without parameters.
+    """Return the arguments for the activity or workflow; none for a tool without parameters.
 
-    One by one, those in the middle that are absent are null, and those at the end are left out.
+    In positional form, absent ones in the middle are null, and those at the end are left out.
     """
     if not options.parameters:
         return []

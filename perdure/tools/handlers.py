@@ -1,4 +1,4 @@
-"""Collects tools, and finds the code behind one: by its name, else by its kind (§11)."""
+"""Collects tools, and finds a tool's code: by its name, else by its kind (§11)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ ToolFunction = Callable[..., Any]
 
 
 class Toolset:
-    """Tools that are put together, and given wherever single ones are: `Toolset(find, update).prefixed("crm")`.
+    """A set of tools, usable wherever single ones are: `Toolset(find, update).prefixed("crm")`.
 
     Args:
         tools: Functions, modules with `@tool` functions, agents with functions, other toolsets, and declarations of
             other tools as in files: `{"name": "files", "kind": "mcp", …}`.
 
-    Raises ConfigurationError for two functions of one name, and for a function without a name.
+    Raises ConfigurationError for two functions with one name, and for a function without a name.
     """
 
     def __init__(self, *tools: Any) -> None:
         self.functions: dict[str, ToolFunction] = {}
-        """By the names that the model is offered."""
+        """By the names offered to the model."""
         self.declarations: list[dict[str, Any]] = []
-        """Those of other tools. What they offer is only known when a run begins."""
+        """Declarations of other tools, whose functions are only known when a run begins."""
         self.prepare_tools: dict[str, ToolFunction] = {}
-        """The functions of agents that decide which tools are offered, by name."""
+        """The functions of agents that choose the offered tools, by name."""
         for item in tools:
             if isinstance(item, Mapping):
                 self.declarations.append(dict(item))
@@ -48,19 +48,21 @@ class Toolset:
                 add_tool(self.functions, name, function)
 
     def prefixed(self, prefix: str) -> Toolset:
-        """Return the same tools, by names that begin with the prefix and `_`. The functions themselves stay."""
+        """Return the same tools, with names that begin with the prefix and `_`. The functions themselves are
+        unchanged.
+        """
         functions = {f"{prefix}_{name}": function for name, function in self.functions.items()}
         return self._with(functions, [with_prefix(tool, prefix) for tool in self.declarations])
 
     def only(self, *names: str) -> Toolset:
-        """Return the tools of these names alone. Raises ConfigurationError as `without` does."""
+        """Return only the tools of these names. Raises ConfigurationError as `without` does."""
         return self._filter(names, keeps=True)
 
     def without(self, *names: str) -> Toolset:
-        """Return the tools but those of these names.
+        """Return the tools without those of these names.
 
-        A name that no function has is one that a declared tool offers: the run's start finds out whether it does.
-        Raises ConfigurationError for such a name where not exactly one declared tool can offer it.
+        A name without a function here is one that a declared tool offers, which the run's start checks. Raises
+        ConfigurationError for such a name unless exactly one declared tool can offer it.
         """
         return self._filter(names, keeps=False)
 
@@ -81,16 +83,16 @@ class Toolset:
 
 
 GivenTools = Toolset | Mapping[str, ToolFunction] | Iterable[Any]
-"""What `tools=` may be: a toolset, functions by name, or a list as `Toolset` takes it."""
+"""Accepted values of `tools=`: a toolset, functions by name, or a list as `Toolset` takes it."""
 
 
 def collect_tools(given: GivenTools) -> dict[str, ToolFunction]:
-    """Tool name → function. Raises ConfigurationError as `Toolset` does."""
+    """Return tool name → function. Raises ConfigurationError as `Toolset` does."""
     return toolset_of(given).functions
 
 
 def toolset_of(given: GivenTools) -> Toolset:
-    """Return all that is given as one toolset. Raises ConfigurationError as `Toolset` does."""
+    """Return the given tools as one toolset. Raises ConfigurationError as `Toolset` does."""
     if isinstance(given, Toolset):
         return given
     if not isinstance(given, Mapping):
@@ -117,7 +119,7 @@ def instructions_of(given: object) -> dict[str, Callable[..., Any]]:
 
 
 def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFunction) -> None:
-    """Add one function. Raises ConfigurationError when another one has the name."""
+    """Add one function. Raises ConfigurationError if another one has the name."""
     if collected.setdefault(name, function) is not function:
         places = " and ".join(_place(each) for each in (collected[name], function))
         raise ConfigurationError(
@@ -127,7 +129,7 @@ def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFuncti
 
 
 def tool_name(function: ToolFunction) -> str:
-    """Return the name that `@tool` gave, else the function's own. Raises ConfigurationError when there is neither."""
+    """Return the name given by `@tool`, else the function's own. Raises ConfigurationError without either."""
     declaration = getattr(function, "__tool__", None)
     name: str | None = declaration.name if declaration else getattr(function, "__name__", None)
     if not name or name == "<lambda>":
@@ -148,22 +150,23 @@ def _place(function: ToolFunction) -> str:
 
 
 class Handler(NamedTuple):
-    """The code behind one tool: a function or a kind."""
+    """The code of one tool: a function or a kind."""
 
     tool: Tool
     function: Callable[..., Any] | None = None
-    """The function of that name, or the handler of the kind, which is called with `(tool, arguments, agent, inputs)`.
+    """The function of that name, or the handler of the kind, which is called with `(tool, arguments, agent,
+    inputs)`.
     """
     is_by_name: bool = False
     kind: ToolKind | None = None
     limits: WorkerLimits = OPEN
-    """What agents may use of the worker."""
+    """Limits for agents on the worker."""
 
 
 class Handlers:
-    """Tools and kinds of a worker, which come before those of the process-wide registries.
+    """Tools and kinds of a worker, which take precedence over the process-wide registries.
 
-    Raises ConfigurationError for two tools of one name, for a function without a name, and for a kind that is none.
+    Raises ConfigurationError for two tools with one name, for a function without a name, and for an invalid kind.
     """
 
     def __init__(
@@ -174,7 +177,7 @@ class Handlers:
         registered: bool = True,
         limits: WorkerLimits = OPEN,
     ) -> None:
-        """Without `registered`, the functions that `@tool` has registered in this process are no tools here."""
+        """With `registered=False`, functions registered by `@tool` in this process are not tools here."""
         self._tools = collect_tools(tools)
         self.kinds = Kinds(kinds)
         self._registered = registered
@@ -182,17 +185,17 @@ class Handlers:
 
     @property
     def names(self) -> list[str]:
-        """Names of the functions that were given, sorted."""
+        """Names of the given functions, sorted."""
         return sorted(self._tools)
 
     @property
     def limited(self) -> dict[str, int]:
-        """Functions that were given, with `max_parallel` of those that have it."""
+        """The given functions with a `max_parallel`, and its value."""
         specs = {name: getattr(function, "__tool_spec__", None) for name, function in self._tools.items()}
         return {name: spec.max_parallel for name, spec in specs.items() if spec and spec.max_parallel}
 
     def find(self, tool: Tool) -> Handler | None:
-        """Return the handler of a declared tool; None when there is none.
+        """Return the handler of a declared tool; None without one.
 
         Raises ConfigurationError for a kind that can't be loaded.
         """
@@ -204,8 +207,8 @@ class Handlers:
     def of_call(self, name: str, agent: Agent) -> Handler:
         """Return the handler of a function that the model calls.
 
-        Raises ToolNotRegisteredError when there is none, and for a function that the agent does not offer: its model
-        can't call that one, whether it has code or not. Raises ConfigurationError as `find` does.
+        Raises ToolNotRegisteredError without a handler, and for a function that the agent does not offer: its model
+        can't call that one, with or without code. Raises ConfigurationError as `find` does.
         """
         tool = agent.tool(name)
         if tool is None:
@@ -224,14 +227,14 @@ class Handlers:
 
 
 def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
-    """Tool name → function, for all sources together.
+    """Return tool name → function, for all sources together.
 
     A source is a module or a Python file, followed by `:name1,name2` for some of its functions; without names, all
     `@tool` functions are loaded. A file is executed at each call, a module is imported once, as usual. Meanwhile,
     modules in the working directory (for a file, in its folder) can be imported.
 
-    Raises ConfigurationError, which says what to type, for a source that can't be imported, a name that is not there,
-    a source without tools, and two tools of one name.
+    Raises ConfigurationError, with the remedy, for a source that can't be imported, an unknown name, a source without
+    tools, and two tools with one name.
     """
     loaded: dict[str, Callable[..., Any]] = {}
     for source in sources:

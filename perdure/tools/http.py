@@ -1,4 +1,4 @@
-"""HTTP with bounds: pooled connections, redirects to the same server only, and never more read than is wanted."""
+"""HTTP with bounds: pooled connections, redirects within one server only, and limited response bodies."""
 
 from __future__ import annotations
 
@@ -21,18 +21,22 @@ from ..worker_limits import PORTS, Origin
 
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 2.0
-"""How long an idle connection is kept: most servers close theirs after 5 s or more, and a call must not meet that."""
+"""Seconds that an idle connection is kept: most servers close theirs after 5 s or more, and a call must not meet
+that.
+"""
 MAX_REDIRECTS = 5
 _PACKED = ("gzip", "x-gzip")
 PACKING_BYTES = 256 * 1024
-"""What is packed takes no more than this besides its content; empty members would else come without end."""
+"""Limit for compressed data beyond its content; empty members would otherwise never end."""
 
 
 _USER = re.compile(r"://[^/?#]*@")
 
 
 def origin_of(url: str) -> Origin:
-    """Origin of an absolute URL. Raises ValueError for any other one, and for one with a user or odd characters."""
+    """Return the origin of an absolute URL. Raises ValueError for any other URL, and for one with a user or odd
+    characters.
+    """
     if re.search(r"[\s\\\x00-\x1f\x7f]", url):
         raise ValueError("it has a blank, a backslash or a control character")
     if _USER.search(url):
@@ -45,10 +49,10 @@ def origin_of(url: str) -> Origin:
 
 
 def was_refused(status: int, headers: JsonView) -> bool:
-    """Return whether a server with this answer has certainly not done what it was asked to.
+    """Return whether a server with this answer has certainly not carried out the request.
 
-    So says a 4xx, unless the server has not waited for the whole request, and a 503 that names a better time. Any other
-    5xx may come from half-done work, or from something between here and the server, which goes on.
+    This holds for a 4xx, unless the server did not wait for the whole request, and for a 503 that names a better time.
+    Any other 5xx may follow half-done work, or come from a proxy while the server continues.
     """
     if status == 503:
         return "retry-after" in headers
@@ -56,27 +60,27 @@ def was_refused(status: int, headers: JsonView) -> bool:
 
 
 class Fault(NamedTuple):
-    """Why a request has no response that can be used."""
+    """Why a request has no usable response."""
 
     text: str
     outcome_unknown: bool = True
-    """Whether the server may have acted all the same."""
+    """Whether the server may have acted nevertheless."""
     passing: bool = True
     """Whether the same request may succeed a little later."""
     is_session_over: bool = False
     """Whether the server has forgotten the session of the request."""
     status: int = 0
-    """The HTTP status by which the server has refused the request."""
+    """The HTTP status with which the server refused the request."""
 
 
 class HttpFailure(Exception):
-    """A request has no response that can be used; the text says why."""
+    """A request without a usable response; the text has the reason."""
 
     def __init__(self, text: str, *, kind: str, outcome_unknown: bool = True) -> None:
         super().__init__(text)
         self.kind = kind
         self.outcome_unknown = outcome_unknown
-        """Whether the server may have acted all the same."""
+        """Whether the server may have acted nevertheless."""
 
 
 File = tuple[str | None, bytes, str | None]
@@ -93,7 +97,7 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """A request as it is sent."""
+    """A request as sent."""
 
     method: str
     url: str
@@ -103,23 +107,23 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """An answer as it was read."""
+    """A response, as far as it was read."""
 
     status: int
     reason: str
     headers: Any = field(repr=False)
     body: bytes = field(repr=False)
     is_whole: bool = True
-    """False for a body that is longer than what is read of one."""
+    """False if the body exceeds the reading limit."""
 
     @property
     def is_success(self) -> bool:
-        """Return whether the server has done what it was asked to."""
+        """Return whether the server has carried out the request."""
         return 200 <= self.status < 300
 
     @property
     def outcome_unknown(self) -> bool:
-        """Return whether a server with this status, which is none of success, may have acted all the same."""
+        """Return whether a server with this error status may have acted nevertheless."""
         return not was_refused(self.status, self.headers)
 
     @property
@@ -128,7 +132,9 @@ class HttpAnswer:
         return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
     def json(self) -> Any:
-        """Value of a JSON body. Raises ValueError for any other one, and for one that is nested too deeply."""
+        """Return the value of a JSON body. Raises ValueError for any other body, and for one that is nested too
+        deeply.
+        """
         try:
             return json.loads(self.body)
         except RecursionError:
@@ -142,9 +148,9 @@ class Http:
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     async def send(self, request: HttpRequest, *, limit: int) -> HttpAnswer:
-        """Return the answer to a request, of whose body at most `limit` bytes are read, unpacked.
+        """Return the answer to a request, with at most `limit` decompressed bytes of its body.
 
-        Redirects are followed within the server. Raises HttpFailure.
+        Follows redirects within the server. Raises HttpFailure.
         """
         import httpx2
 
@@ -205,14 +211,14 @@ class Http:
                 headers={"User-Agent": f"perdure/{__version__}", "Accept-Encoding": "gzip"},
                 timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
                 limits=httpx2.Limits(max_connections=200, keepalive_expiry=KEEP_SECONDS),
-                # One call must not be sent what another one's answer has set.
+                # Cookies from one call's answer must not be sent with another call.
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             )
         return client
 
 
 def _redirect_request(response: Any, origin: Origin) -> Any:
-    """Return the request that a redirect asks for. Raises HttpFailure where it leads to another server."""
+    """Return the request that follows a redirect. Raises HttpFailure if it leads to another server."""
     following = response.next_request
     try:
         target = origin_of(str(following.url)) if following is not None else None
@@ -226,9 +232,9 @@ def _redirect_request(response: Any, origin: Origin) -> Any:
 
 
 async def read_body(response: Any, limit: int) -> tuple[bytes, bool]:
-    """Read at most `limit` bytes of a body, unpacked; also return whether that is all of it.
+    """Read at most `limit` decompressed bytes of a body; also return whether that is the whole body.
 
-    Raises HttpFailure where it can't be unpacked.
+    Raises HttpFailure if it can't be decompressed.
     """
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "", *_PACKED):
@@ -248,7 +254,7 @@ async def read_body(response: Any, limit: int) -> tuple[bytes, bool]:
 
 
 class _Unpacker:
-    """Unpacks gzip, piece by piece, and no more than is wanted."""
+    """Decompresses gzip, piece by piece, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self._left = limit + 1
@@ -257,11 +263,11 @@ class _Unpacker:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether nothing is missing at the end."""
+        """Return whether the data is complete."""
         return self._packed.eof or not self._has_begun
 
     def unpack(self, piece: bytes) -> bytes:
-        """Unpack the next piece. Raises HttpFailure, for what follows the end too unless it is a further member."""
+        """Decompress the next piece. Raises HttpFailure, also for data after the end that is not a further member."""
         self._has_begun = True
         unpacked = bytearray()
         while piece and self._left:

@@ -1,4 +1,4 @@
-"""What a worker has for the tools that an agent declares: their code, their offers, how calls are executed."""
+"""A worker's inventory of the tools that an agent declares: their code, their functions, and how calls are executed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from .user_loop import UserLoop
 
 
 def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool) -> ToolSpec:
-    """Return the tool's spec with what the file says of it.
+    """Return the tool's spec combined with the file's settings.
 
-    The stricter of file and code wins, except that a file may say of a tool without code of its own that it is
-    idempotent or parallel-safe after all: nobody else can know. Raises ConfigurationError for a policy that
-    contradicts itself, and for numbers that can't be.
+    The stricter of file and code wins. But for a tool without code of its own, the file may set idempotent or
+    parallel-safe: only its author can know. Raises ConfigurationError for a contradictory policy, and for invalid
+    numbers.
     """
     if policy is not None:
         strict = {
@@ -108,11 +108,11 @@ def _stricter(code: bool, file: bool | None, *, is_function: bool) -> bool:
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_OFFERED_BYTES = 1024 * 1024
-"""Of all that the kinds of one agent offer: the inventory is recorded."""
+"""Limit for all functions that one agent's kinds offer: the inventory is recorded."""
 
 
 class OfferProblem(NamedTuple):
-    """Why a tool's offer could not be found out."""
+    """Why a tool's functions could not be listed."""
 
     tool: str
     kind: str
@@ -120,7 +120,7 @@ class OfferProblem(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Tool, as people are shown it."""
+        """The tool, as shown to people."""
         return f"tool {self.tool!r} (kind: {self.kind})"
 
     def __str__(self) -> str:
@@ -129,37 +129,37 @@ class OfferProblem(NamedTuple):
 
 @dataclass
 class ToolInventory:
-    """What a worker knows about the tools that an agent declares."""
+    """A worker's facts about the tools that an agent declares."""
 
     tools: list[ToolSpec] = field(default_factory=list)
-    """The functions that the model is offered, in order."""
+    """The functions offered to the model, in order."""
     missing: dict[str, str] = field(default_factory=dict)
-    """Name → kind, for each declared tool that nothing here executes."""
+    """Name → kind, for each declared tool without an executor here."""
     offered: list[Tool] = field(default_factory=list)
-    """What the file does not say: declarations completed by their functions, and the functions that kinds offer."""
+    """Additions to the file: declarations completed by their functions, and the functions that kinds offer."""
     problems: list[str] = field(default_factory=list)
-    """What is wrong with declarations: they contradict their functions, or their kind can't use them."""
+    """Faults of declarations: they contradict their functions, or their kind can't use them."""
     unknown: list[OfferProblem] = field(default_factory=list)
-    """The tools whose offer could not be found out."""
+    """The tools whose functions could not be listed."""
     unavailable: dict[str, str] = field(default_factory=dict)
-    """Name → why, for each declared tool that the run does without."""
+    """Name → reason, for each declared tool that the run does without."""
     notes: list[str] = field(default_factory=list)
-    """What people should know of how tools are run, and the file does not say."""
+    """Notes for people about how tools are executed, beyond the file."""
     changed: list[str] = field(default_factory=list)
-    """What tools offer otherwise than the lock says, a line each."""
+    """Differences between the tools' functions and the lock, a line each."""
     asks_about_changes: bool = True
-    """Whether a person may let the run go on with that."""
+    """Whether a person may accept these differences."""
     unasked: list[str] = field(default_factory=list)
-    """The tools whose kind has to ask others, where that was not wanted."""
+    """The tools whose kind would have to query others, where that was not wanted."""
 
 
 async def take_inventory(
     handlers: Handlers, asking: Asking, loop: UserLoop, resources: Resources, *, may_ask: bool = True
 ) -> ToolInventory:
-    """Return how each declared tool is to be run. With `may_ask` false, kinds that ask others are left out as
+    """Return how each declared tool is executed. If `may_ask` is false, kinds that query others are left out as
     `unasked`.
 
-    Raises ConfigurationError for a policy that contradicts itself, and for a kind that can't be loaded.
+    Raises ConfigurationError for a contradictory policy, and for a kind that can't be loaded.
     """
     found = ToolInventory()
     entries = list(_entries(handlers, asking, found))
@@ -213,7 +213,7 @@ async def _offer(
         found.unknown.append(OfferProblem(tool.name, tool.kind, why))
         return ()
     offerings: Sequence[Offering] = ended.value
-    # Who is asked may list them in another order each time, and what providers' caches hold begins with the tools.
+    # A server may list its functions in another order each time, and providers' caches begin with the tools.
     return sorted(offerings, key=lambda offering: offering.name) if kind.asks_others else offerings
 
 
@@ -261,9 +261,9 @@ def _by_other_name(tool: Tool, name: str) -> FunctionTool:
 
 
 def _chosen_names(tool: Tool, names: Sequence[str]) -> set[str]:
-    """Return those of the functions that the declaration lets the model have.
+    """Return the names of the functions that the declaration lets the model have.
 
-    Raises ToolOfferError for a name in a filter that none of them has.
+    Raises ToolOfferError for an unknown name in a filter.
     """
     policy = tool.perdure or ToolPolicy()
     for key, listed in (("allowedTools", policy.allowed_tools), ("deniedTools", policy.denied_tools)):
@@ -276,7 +276,7 @@ def _chosen_names(tool: Tool, names: Sequence[str]) -> set[str]:
 
 
 def pins_of(tool: Tool, offerings: Sequence[Offering]) -> PinnedTool:
-    """Return what a lock says of a tool that offers this."""
+    """Return a lock's entry for a tool that offers these functions."""
     functions = {
         each.name: PinnedFunction(description=each.description, parameters=each.parameters, details=each.details)
         for each in offerings
@@ -285,7 +285,9 @@ def pins_of(tool: Tool, offerings: Sequence[Offering]) -> PinnedTool:
 
 
 def _compare_with_lock(tool: Tool, offerings: Sequence[Offering], found: ToolInventory) -> None:
-    """Note what is offered otherwise than the tool's lock says; nothing of what could not be found out."""
+    """Note the differences between the offered functions and the tool's lock; none for a tool that could not be
+    listed.
+    """
     is_unknown = tool.name in found.unavailable or tool.name in found.unasked
     if is_unknown or any(each.tool == tool.name for each in found.unknown) or (lock := lock_of(tool)) is None:
         return
@@ -296,7 +298,9 @@ def _compare_with_lock(tool: Tool, offerings: Sequence[Offering], found: ToolInv
 
 
 def _note(handler: Handler) -> str:
-    """Return where the function stands for a tool of another kind (§9.2), or the model is not offered it; else ""."""
+    """Return a note if a function replaces a tool of another kind (§9.2), or the model is not offered the tool; else
+    "".
+    """
     tool, function = handler.tool, handler.function
     if isinstance(tool, FunctionTool):
         return ""
@@ -336,7 +340,7 @@ def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: Tool
 
 
 def _free_name(tool: Tool, name: str, taken: set[str]) -> str:
-    """Return the function's name; one that another tool has already is put behind its own tool's name."""
+    """Return the function's name; if another tool already has it, prefixed with its own tool's name."""
     for candidate in (tool.offered_name(name), tool.offered_name(f"{tool.name}_{name}")):
         if not NAME.fullmatch(candidate):
             text = "expected letters, digits, '_' and '-', at most 64 characters"

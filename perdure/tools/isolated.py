@@ -1,4 +1,4 @@
-"""Has a plain function called in a process of its own, whose end, however it comes, ends nothing else."""
+"""Runs a plain function in a process of its own, whose end, of any kind, ends nothing else."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .context import ToolContext, log_fields
 from .process_words import ProcessWords
 
 LAST_SECONDS = 0.5
-"""After its result, or its end, for what else the process has written."""
+"""Seconds for the process's remaining output after its result or its end."""
 _END_LOOK_SECONDS = 0.1
-"""Between two looks whether the process is still there."""
+"""Seconds between two checks that the process still exists."""
 _CHUNK_BYTES = 2**18
 MARK = "PERDURE_ISOLATED_CALL"
-"""The variable by which the processes of a call are known, where the system shows it (Linux)."""
+"""The environment variable that identifies a call's processes, on systems that show it (Linux)."""
 PROCESS_DIED = "process_died"
 _PLAIN = (
     *("run_id", "iteration", "call_id", "idempotency_key", "attempt", "may_repeat", "tool", "last_heartbeat"),
@@ -45,7 +45,7 @@ _log = get_logger("perdure.tools")
 
 
 class FunctionAddress(NamedTuple):
-    """Where another process finds a function."""
+    """The address of a function for another process."""
 
     module: str
     file: str | None
@@ -54,7 +54,7 @@ class FunctionAddress(NamedTuple):
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> FunctionAddress:
-        """Raises ConfigurationError, which says what to do, for a function that no other process can find or call."""
+        """Raises ConfigurationError, with the remedy, for a function that another process can't find or call."""
         name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", "") or ""
         shown = f"isolated=True of {name or function!r}"
         if not inspect.isfunction(function) or "<" in name:
@@ -70,9 +70,9 @@ class FunctionAddress(NamedTuple):
         return cls(module=module, file=getattr(sys.modules.get(module), "__file__", None), name=name)
 
     def function(self) -> Callable[..., Any]:
-        """Return the function. Raises what importing its module does, and AttributeError when it is not there."""
+        """Return the function. Raises the errors of its module's import, and AttributeError if it is missing."""
         module, file = sys.modules.get(self.module), Path(self.file or "")
-        if self.file:  # Where it was importable only while it was imported, as files that a worker is given are.
+        if self.file:  # It may have been importable only during its import, as files given to a worker are.
             sys.path.append(str(file.parents[self.module.count(".") + (file.name == "__init__.py")]))
         if module is None and self.file and self.module.startswith(FILE_MODULE):
             spec = importlib.util.spec_from_file_location(self.module, self.file)
@@ -95,16 +95,16 @@ class Job(NamedTuple):
     """The worker's `sys.path`."""
     arguments: JsonObject
     hidden: Sequence[str]
-    """The parameters that are bound to inputs."""
+    """The parameters bound to inputs."""
     context: JsonObject
     """The fields of the `ToolContext` that are plain values."""
     secret: str
-    """Of the token that `ToolContext.later` gives; "" for none."""
+    """Secret of the token in `ToolContext.later`; "" without one."""
     limits: SizeLimits
 
 
 def is_isolated(function: Callable[..., Any]) -> bool:
-    """Return whether the function is declared so."""
+    """Return whether the function is declared as isolated."""
     return bool(getattr(getattr(function, "__tool_spec__", None), "isolated", False))
 
 
@@ -115,10 +115,10 @@ def isolated_call(
     limits: SizeLimits,
     resources: Mapping[str, type],
 ) -> Callable[[ToolContext], Callable[[], Any]]:
-    """Return the call, once its context is known.
+    """Return a function from the call's context to the call.
 
-    Raises ConfigurationError for a function that needs what only the worker's own process has, and for arguments that
-    have no JSON form.
+    Raises ConfigurationError for a function that needs objects of the worker's own process, and for arguments without a
+    JSON form.
     """
     if resources:
         names = ", ".join(f"{name} ({kind.__name__})" for name, kind in resources.items())
@@ -139,8 +139,8 @@ def isolated_call(
 
 
 async def _result(job: Job, tool: str, extra: JsonObject) -> ToolResult:
-    """Return what the function gives, or how it failed. However this ends, the process and all that it has started
-    have ended with it. Raises OSError where no process can be started.
+    """Return the function's result, or its failure. In any case, the process and its descendants have ended on return.
+    Raises OSError if the process can't be started.
     """
     mark, words = uuid4().hex, ProcessWords(f"The process of tool {tool!r}", _log)
     reader, process = await _start(job, mark)
@@ -188,7 +188,7 @@ async def _start(job: Job, mark: str) -> tuple[asyncio.StreamReader, asyncio.sub
 
 
 async def _end_of(process: asyncio.subprocess.Process) -> bytes:
-    """Its `wait` and the ends of its pipes come only with the end of all that it has started."""
+    """Poll for the end: `wait` and the pipes end only with all descendants of the process."""
     while process.returncode is None:
         await asyncio.sleep(_END_LOOK_SECONDS)
     return b""
@@ -198,12 +198,12 @@ async def _log_words(process: asyncio.subprocess.Process, words: ProcessWords) -
     assert process.stdout is not None
     while chunk := await process.stdout.read(_CHUNK_BYTES):
         words.hear(chunk)
-        await asyncio.sleep(0)  # Others have their turn while there is always more.
+        await asyncio.sleep(0)  # Yield to other tasks during endless output.
     return b""
 
 
 def end_processes(group: int, mark: str) -> None:
-    """End what a call has started: whatever has left its group for a session of its own, and then the group."""
+    """End a call's processes: first those that left its group for their own session, then the group."""
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if f"{MARK}={mark}".encode() in (each / "environ").read_bytes() and os.getpgid(int(each.name)) != group:

@@ -22,7 +22,7 @@ from .signature import call_by_name, signature_of
 def main() -> NoReturn:
     faulthandler.enable()
     worker = os.fdopen(os.dup(0), "rb")
-    # What the function starts inherits stdin: it would wait there for what the worker never writes.
+    # The function's child processes inherit stdin: they would wait there for input that the worker never writes.
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     job: Job = pickle.load(worker)
@@ -38,11 +38,11 @@ def main() -> NoReturn:
         answer.write(result.model_dump_json(by_alias=True).encode() + b"\n")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # Whatever its threads still do: the call has ended.
+    os._exit(0)  # The call has ended; its threads may still be running.
 
 
 def _end_with(worker: Any) -> None:
-    """When the worker is gone, this process ends, and what it has started."""
+    """When the worker is gone, end this process and its descendants."""
     worker.read()
     end_processes(os.getpid(), os.environ[MARK])
     os._exit(1)

@@ -1,4 +1,4 @@
-"""What a kind of tool is, where its code is found, and the process-wide registries of tools (§11)."""
+"""The base class of tool kinds, their discovery, and the process-wide registries of tools (§11)."""
 
 from __future__ import annotations
 
@@ -20,73 +20,73 @@ from ..worker_limits import OPEN, WorkerLimits
 
 if TYPE_CHECKING:
     from ..tool_calls import Execution
-    from .context import ToolContext  # with all that a call may say, and kinds are looked up without a call
+    from .context import ToolContext  # with all types of a call; kinds are looked up without one
 
 
 @dataclass(frozen=True)
 class Offering:
-    """One function that the model is offered. All of it is recorded in the run: it must not have secrets."""
+    """One function offered to the model. The run records all of it: it must not contain secrets."""
 
     name: str
-    """What the model calls: letters, digits, `_` and `-`, at most 64."""
+    """The name that the model calls: letters, digits, `_` and `-`, at most 64."""
     description: str | None = None
     parameters: JsonObject = field(default_factory=lambda: {"type": "object", "properties": {}})
-    """The JSON Schema of the arguments, of `type: object`. Bound parameters are taken out of it."""
+    """The JSON Schema of the arguments, of `type: object`, without bound parameters."""
     details: JsonObject = field(default_factory=dict)
-    """What `execute` wants to know of it, such as the operation's path."""
+    """Additional data for `execute`, such as the operation's path."""
     timeout: float | None = None
     """Seconds for one execution; None means `RunOptions.tool_timeout`."""
     idempotent: bool = True
-    """Whether an execution that was lost together with its worker may be repeated."""
+    """Whether an execution that was lost with its worker may be repeated."""
     safe_to_repeat: bool = False
-    """Whether an equal call does no harm, as the model is told after one of unknown outcome."""
+    """Whether an equal call is harmless; the model learns this after a call with an unknown outcome."""
     parallel_safe: bool = True
-    """Whether it may run at the same time as the other calls of one reply."""
+    """Whether it may run concurrently with the other calls of one reply."""
     needs_approval: bool = False
     """Whether a person must approve each call."""
     execution: Execution | None = None
-    """How a call is executed if not by `ToolKind.execute`: by another worker's activity, by a child workflow …"""
+    """The executor, if not `ToolKind.execute`: another worker's activity, a child workflow …"""
     takes_context: bool = False
-    """Whether it has a use for the messages that the file wants to go along (`perdure: {context: N}`)."""
+    """Whether it uses the messages that the file attaches (`perdure: {context: N}`)."""
 
 
 @dataclass(frozen=True)
 class Asking:
-    """The run whose model is to be offered functions."""
+    """The run whose model is offered functions."""
 
     agent: Agent
-    """With the values of this process's environment in the place of references."""
+    """With the values of this process's environment in place of references."""
     inputs: Mapping[str, Any]
     prompt_root: str | os.PathLike[str] | None = None
-    """The folder on the worker where relative paths start; None for none."""
+    """The worker's base folder for relative paths; None for none."""
     agents: Mapping[str, Agent] = field(default_factory=dict)
-    """The agents of other files that were recorded when the run was started, by path."""
+    """The agents of other files recorded when the run was started, by path."""
     limits: WorkerLimits = OPEN
-    """What agents may use of this worker. What the declaration itself says is checked already."""
+    """Limits for agents on this worker. The declaration itself is already checked."""
     deps: Any = None
-    """The deps of the run's functions (`ToolContext.deps`), as JSON."""
+    """Deps of the run's functions (`ToolContext.deps`), as JSON."""
 
 
 @dataclass(frozen=True)
 class RunStart:
-    """A run that is being started, in the process that starts it: a place with the agent's files, unlike its workers.
+    """A starting run, in the process that starts it, which unlike its workers has the agent's files.
 
-    The agents of other files that it can call are recorded with tools of their own.
+    The agents of other files that it can call are recorded with their own tools.
     """
 
     agent: Agent
     """The agent whose tools are recorded."""
     folder: Path | None = None
-    """The folder of the agent's file, where relative paths start; None for an agent that does not come from a file."""
+    """The folder of the agent's file, the base for relative paths; None for an agent that does not come from a file."""
     roots: Sequence[Path] = ()
-    """The folders in which its files may lie."""
+    """The folders that may contain its files."""
     agents: dict[str, Agent] = field(default_factory=dict)
     """The agents of other files that the run records, by their paths from the run's own agent; a kind may add some."""
     is_child: bool = False
-    """Whether it is not the run's own agent, but one of `agents`."""
+    """Whether this is one of `agents`, not the run's own agent."""
 
     def read(self, path: str) -> str | None:
-        """Return the text of a file that the declaration names; None when there is no such file, or no folder.
+        """Return the text of a file named in the declaration; None without such a file, or without a folder.
 
         Raises LoadError for a file outside `roots`, and for one that can't be read as text.
         """
@@ -104,13 +104,13 @@ class KindCall:
     """One call of a function that a tool of the kind has offered."""
 
     tool: Tool
-    """What the file declares, with the values of this process's environment in the place of references."""
+    """The file's declaration, with the values of this process's environment in place of references."""
     name: str
     """The function's name."""
     details: JsonObject
     """`Offering.details` of the function."""
     arguments: dict[str, Any]
-    """What the model wrote, checked against the schema, and the bound parameters."""
+    """The model's arguments, checked against the schema, and the bound parameters."""
     agent: Agent
     inputs: Mapping[str, Any]
     context: ToolContext
@@ -119,17 +119,17 @@ class KindCall:
 
 
 class ToolKind:
-    """Base of every kind of tool. A worker has one object of each; give yours to `create_worker(tool_kinds={…})`.
+    """Base of every kind of tool. A worker has one object of each; pass your own to `create_worker(tool_kinds={…})`.
 
-    Its coroutines run on the event loop of async tools, so that nothing they do delays other runs; its plain methods
-    where they are called, `file_problems` and `record` in the process that validates a file or starts a run.
+    Its coroutines run on the event loop of async tools, so that they do not delay other runs. Its plain methods run in
+    the caller; `file_problems` and `record` in the process that validates a file or starts a run.
     """
 
     asks_others: ClassVar[bool] = False
-    """Whether `offer` reads files or asks servers. Then an ordinary activity does it, once for each run."""
+    """Whether `offer` reads files or queries servers. Then an ordinary activity calls it, once for each run."""
     closes_schemas: ClassVar[bool] = True
-    """Whether an argument that a function's schema does not have is refused where the schema does not say so itself.
-    False for functions of others, who may take more than they have declared.
+    """Whether to refuse unknown arguments of functions whose schema does not forbid or allow them. False for foreign
+    functions, which may take more than they have declared.
     """
 
     def asks(self, tool: Tool) -> bool:
@@ -137,65 +137,62 @@ class ToolKind:
         return self.asks_others
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """Return what is wrong with a declaration, a sentence each, for `perdure validate` and for the start of a
-        run.
-        """
+        """Return the faults of a declaration, a sentence each, for `perdure validate` and for the start of a run."""
         return ()
 
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
-        """Return what is wrong with files that a declaration names, for `perdure validate`; paths start at `folder`."""
+        """Return the faults of files named in a declaration, for `perdure validate`; paths are relative to `folder`."""
         return ()
 
     def record(self, tool: Tool, start: RunStart) -> str | None:
-        """Return what a run records of files that a declaration names: `offer` and `execute` find it in
-        `tool.recorded`.
+        """Return the run's record of files named in a declaration; `offer` and `execute` find it in `tool.recorded`.
 
-        It is called where the run is started, for a kind that is installed there, or given there (`invoke_agent`,
-        `InProcessRun`). What is returned must not have secrets. None records nothing, so that `offer` reads the file on
-        the worker. Raises LoadError for a file that is wrong.
+        Called where the run is started, for a kind that is installed or given there (`invoke_agent`, `InProcessRun`).
+        The record must not contain secrets. None records nothing, so that `offer` reads the file on the worker. Raises
+        LoadError for an invalid file.
         """
         return None
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """Return what the model is offered for a declared tool: one function or many.
+        """Return the functions that the model is offered for a declared tool, one or many.
 
-        Raises `ToolOfferError` when that can't be found out: the run fails with its text, unless another worker knows.
-        A `ToolUnavailable` lets the run go on without the tool.
+        Raises `ToolOfferError` if they can't be listed: the run fails with its text, unless another worker can list
+        them. After `ToolUnavailable`, the run continues without the tool.
         """
         raise NotImplementedError
 
     async def execute(self, call: KindCall) -> Any:
-        """Execute one call; what it returns or raises becomes the tool's result, as for a function.
+        """Execute one call; its value or error becomes the tool's result, as for a function.
 
-        Raises `OutcomeUnknown` where the call has failed, but may have taken effect: a lost connection, an answer that
-        can't be read. Or returns `ToolResult.failure(…, outcome_unknown=True)`. It is cancelled when the call's time is
-        over, and when the run is cancelled.
+        Raises `OutcomeUnknown` for a failed call that may have taken effect: a lost connection, an unreadable answer.
+        Alternatively returns `ToolResult.failure(…, outcome_unknown=True)`. Cancelled at the end of the call's time,
+        and when the run is cancelled.
         """
         raise NotImplementedError
 
     async def abandon(self, call: KindCall) -> None:
-        """End what a lost attempt of the call has begun elsewhere, since the run was cancelled meanwhile.
+        """End the work that a lost attempt of the call has begun elsewhere, after the run was cancelled.
 
-        `call.context.last_heartbeat` has what it told. What this raises is logged.
+        `call.context.last_heartbeat` has the attempt's details. Errors of this method are logged.
         """
 
     async def close(self) -> None:
-        """Close connections and the like; called when the worker ends."""
+        """Close connections and other resources; called when the worker ends."""
 
 
 class OutcomeUnknown(Exception):
-    """A call has failed, and may have taken effect all the same; the text says why. It is for tools to raise.
+    """A failed call that may nevertheless have taken effect; the text has the reason. Raised by tools.
 
-    What else a tool raises says that it has not taken effect: the call may be repeated (`retries`).
+    Any other error of a tool means that the call has not taken effect, and may be repeated (`retries`).
     """
 
 
 class ToolOfferError(Exception):
-    """What a declared tool offers can't be found out; the text says why, and what to do."""
+    """The functions of a declared tool can't be listed; the text has the reason and the remedy."""
 
 
 class ToolUnavailable(ToolOfferError):
-    """What the tool asks is out of reach; the run goes on without it, and says so."""
+    """The tool's server is out of reach; the run continues without the tool, and reports it."""
 
 
 ToolFunction = Callable[..., Any]
@@ -226,12 +223,12 @@ _handlers = _Registry()
 
 
 def register_tool(name: str, function: ToolFunction) -> None:
-    """Make `function` the tool of that name in this process, in place of an earlier one."""
+    """Register `function` as the tool of that name in this process, in place of an earlier one."""
     _tools.put(name, function)
 
 
 def get_tool(name: str) -> ToolFunction | None:
-    """Return the tool that is registered under the name; None when there is none."""
+    """Return the tool registered under the name; None without one."""
     return _tools.get(name)
 
 
@@ -241,12 +238,12 @@ def clear_tools() -> None:
 
 
 def register_tool_handler(kind: str, handler: KindHandler) -> None:
-    """Make `handler` execute those tools of the kind that have no function of their own, in this process."""
+    """Register `handler` for tools of the kind without a function of their own, in this process."""
     _handlers.put(kind, handler)
 
 
 def get_tool_handler(kind: str) -> KindHandler | None:
-    """Return the handler that is registered for the tool kind; None when there is none."""
+    """Return the handler registered for the tool kind; None without one."""
     return _handlers.get(kind)
 
 
@@ -270,12 +267,12 @@ BUILT_IN: Mapping[str, str] = {
 }
 """Kind → module and class, below this package; imported when a run needs it."""
 RECORDING = frozenset({"openapi", "prompty"})
-"""Those of them that record something; the others need not be imported where runs are started."""
+"""The built-in kinds that record something; the others need not be imported where runs are started."""
 _log = get_logger("perdure.tools")
 
 
 class Kinds:
-    """Kinds of tools of one worker; each is made once, and closed with the worker.
+    """A worker's kinds of tools; each is created once, and closed with the worker.
 
     Raises ConfigurationError for a kind that is neither a `ToolKind` nor a handler function.
     """
@@ -290,9 +287,9 @@ class Kinds:
                 )
 
     def get(self, name: str) -> ToolKind | KindHandler | None:
-        """Return the kind of that name, or a handler function of it; None when nothing here executes such tools.
+        """Return the kind of that name, or its handler function; None without either.
 
-        Raises ConfigurationError for one of an installed package that can't be loaded.
+        Raises ConfigurationError for a kind of an installed package that can't be loaded.
         """
         if found := self._given.get(name) or get_tool_handler(name) or self._found.get(name):
             return found
@@ -307,19 +304,19 @@ class Kinds:
         return kind
 
     def recording(self, name: str) -> ToolKind | None:
-        """Return the kind of that name, if it may have something to record. Raises as `get` does."""
+        """Return the kind of that name, if it may record something. Raises as `get` does."""
         known = name in self._given or name not in BUILT_IN or name in RECORDING
         kind = self.get(name) if known and name != "function" else None
         return kind if isinstance(kind, ToolKind) else None
 
     @property
     def open_kinds(self) -> dict[str, ToolKind]:
-        """Those that may have something open, by name."""
+        """Kinds that may have something open, by name."""
         kinds = {**self._given, **self._found}
         return {name: kind for name, kind in kinds.items() if isinstance(kind, ToolKind)}
 
     async def close(self) -> None:
-        """Close all kinds; one that fails to is logged."""
+        """Close all kinds; log failures."""
         for name, kind in self.open_kinds.items():
             try:
                 await kind.close()

@@ -1,4 +1,4 @@
-"""What a process writes that a tool has started: logged, so much and no more, and the last of it remembered."""
+"""Logs the output of a process that a tool has started, up to a limit, and remembers the last of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_THE_TOOLS = (f"{Path(__file__).parents[1]}/", "<frozen ")
 
 
 class ProcessWords:
-    """Words of one process, which `title` names in the log."""
+    """The output of one process, named `title` in the log."""
 
     def __init__(self, title: str, log: logging.Logger) -> None:
         self._title = title
@@ -33,15 +33,15 @@ class ProcessWords:
         self._lines = 0
         self._left_out = 0
         self._begun = b""
-        """Of the line that it has not ended yet."""
+        """The start of an unfinished line."""
 
     @property
     def last_words(self) -> str:
-        """On one line; of a crash of Python, what it was and the innermost frames of the tool."""
+        """The last output on one line; after a crash of Python, its kind and the tool's innermost frames."""
         return one_line(" / ".join(self._crash or self._last), 500)
 
     def hear(self, chunk: bytes) -> None:
-        """Log the lines of the next part of its output. What is too much costs no more than to be counted."""
+        """Log the lines in the next chunk of output. Excess lines are only counted."""
         whole, is_whole, rest = (self._begun + chunk).rpartition(b"\n")
         self._begun = rest[:_LONGEST_LINE]
         if not is_whole:
@@ -58,14 +58,14 @@ class ProcessWords:
                 self._remember(line)
 
     def end(self) -> None:
-        """Log what it has not ended with a line break, and how much was left out."""
+        """Log an unfinished last line, and the number of lines left out."""
         if self._begun:
             self.note(self._begun)
             self._begun = b""
         self._tell_left_out()
 
     def note(self, line: bytes, *, is_output: bool = False) -> None:
-        """Log a line; `is_output` says that messages were expected where it came from."""
+        """Log a line; `is_output` means that the process should have written messages there."""
         text = self._remember(line)
         room = self._room()
         self._lines += 1
@@ -84,7 +84,7 @@ class ProcessWords:
         return text
 
     def _room(self) -> int:
-        """Return how many lines of this minute may still be logged."""
+        """Return how many more lines of this minute may be logged."""
         if time.monotonic() - self._minute > 60:
             self._tell_left_out()
             self._minute, self._lines = time.monotonic(), 0
@@ -96,7 +96,7 @@ class ProcessWords:
             self._left_out = 0
 
     def _note_crash(self, text: str) -> None:
-        """Keep what `faulthandler` writes of the thread that crashed, without frames and folders of this machinery."""
+        """Keep the output of `faulthandler` about the crashed thread, without frames and folders of this machinery."""
         if text.startswith(_CRASH):
             self._crash, self._is_crashed_thread = [text], False
         elif self._crash and "(most recent call first)" in text:

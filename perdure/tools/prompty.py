@@ -1,4 +1,4 @@
-"""The kind `prompty`: what the model is offered of another agent, and how a run of that agent begins."""
+"""The kind `prompty`: another agent as a tool, its declaration, and the start of its run."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ MAX_AGENTS = 100
 
 
 class AgentFiles:
-    """Finds agents by their paths, in one folder and those below it; `roots` are further folders to read in.
+    """Finds agents by their paths, in one folder and those below it; `roots` are further allowed folders.
 
-    `known` are agents that need not be read any more.
+    `known` are agents that need not be read again.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class AgentFiles:
         self.found: dict[str, Agent] = {}
         """Path relative to the run's agent → agent without secrets, ready to be recorded."""
         self.absent: dict[str, str] = {}
-        """The same for files that do not exist → the path as it is written."""
+        """The same for missing files → the path as written."""
 
     def find(self, agent: Agent, trail: tuple[str, ...] = ()) -> int:
-        """Find all that the agent can reach, and return how many levels they are; `trail` is what leads to it.
+        """Find all agents that the agent can reach, and return the number of levels; `trail` is the path to it.
 
-        Raises LoadError for a path or a file that is wrong, for agents that call each other in a circle and for more
-        than `MAX_NESTING` levels, and ConfigurationError for a literal secret.
+        Raises LoadError for an invalid path or file, for a circle of agents, and for more than `MAX_NESTING` levels,
+        and ConfigurationError for a literal secret.
         """
         levels = 0
         for tool in child_tools(agent):
@@ -80,9 +80,9 @@ class AgentFiles:
         return levels
 
     def _find_handoff(self, key: str, written: str) -> None:
-        """Find an agent that the run goes on as: it calls no deeper, and may hand over to the one before it."""
+        """Find an agent that the run may be handed over to: it adds no nesting, and may hand back."""
         is_new, other = key not in self.found, self._agent(key, written)
-        if other is not None and is_new:  # Whether all are there is asked once they have all been looked for.
+        if other is not None and is_new:  # Missing ones are reported after all have been looked for.
             self.find(other)
 
     def _agent(self, key: str, written: str) -> Agent | None:
@@ -97,7 +97,7 @@ class AgentFiles:
         return self.found.get(key)
 
     def _read(self, key: str) -> Agent | None:
-        """Return the agent of a file, as it is recorded; None when there is no such file."""
+        """Return the agent of a file, as recorded; None without such a file."""
         if self._folder is None:
             return None
         path = contained_path(key, self._folder, self._roots)
@@ -119,7 +119,7 @@ def _require_levels(path: tuple[str, ...], height: int) -> None:
 
 
 class PromptyKind(ToolKind):
-    """Another agent as a tool. The call's activity renders its prompt; its run is a child of the run that calls it."""
+    """Another agent as a tool. The call's activity renders its prompt; its run is a child of the calling run."""
 
     asks_others: ClassVar[bool] = True
 
@@ -140,7 +140,7 @@ class PromptyKind(ToolKind):
     def record(self, tool: Tool, start: RunStart) -> None:
         """Add the agents that the run can reach through the tool to those of the run.
 
-        Those that are absent where the agent's own file says are left to the workers. Raises as `AgentFiles.find` does.
+        Files missing relative to the agent's own file are left to the workers. Raises as `AgentFiles.find` does.
         """
         if not start.is_child and start.folder is not None:
             itself = {loaded_from(start.agent).path: start.agent}
@@ -149,10 +149,10 @@ class PromptyKind(ToolKind):
             start.agents.update(files.found)
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """One function, whose parameters are the agent's inputs unless the tool declares its own.
+        """Return one function, whose parameters are the agent's inputs unless the tool declares its own.
 
-        The agent is the one that was recorded when the run was started; only a file that was absent there is read in
-        the worker's folder for prompts. Raises `ToolOfferError`.
+        The agent is the one recorded when the run was started; only a file that was missing there is read in the
+        worker's folder for prompts. Raises `ToolOfferError`.
         """
         assert isinstance(tool, PromptyTool)
         if tool.is_handoff:
@@ -175,7 +175,7 @@ class PromptyKind(ToolKind):
         ]
 
     async def execute(self, call: KindCall) -> PreparedRun:
-        """Return how the run of the agent begins. Raises what `prepare` raises, and `PayloadTooLargeError`."""
+        """Return the beginning of the agent's run. Raises the errors of `prepare`, and `PayloadTooLargeError`."""
         assert isinstance(call.tool, PromptyTool)
         others = others_of(call.agent)
         child = with_others(others[key_of(call.tool.path)], others)
@@ -210,7 +210,7 @@ def _find(tool: PromptyTool, asking: Asking) -> AgentFiles:
 
 
 def _parameters(tool: PromptyTool, child: Agent) -> list[Property]:
-    """Return what the model may say. Raises LoadError for an input that the agent needs and nobody can give."""
+    """Return the model's parameters. Raises LoadError for an input that the agent requires and no one can give."""
     bound = tool.bindings or {}
     if tool.parameters is not None:
         return [prop for prop in tool.parameters if prop.name not in bound]

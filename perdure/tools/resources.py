@@ -1,6 +1,6 @@
-"""What a worker's tools share, such as a database: opened when the first of them needs it, closed with the worker.
+"""Resources shared by a worker's tools, such as a database: opened at first use, closed with the worker.
 
-What is made of a run's deps is for runs with equal deps alone, and is closed when no call has needed it for a while.
+A resource made from a run's deps serves only runs with equal deps, and is closed after some idle time.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .user_loop import UserLoop
 Factory = Callable[..., Any]
 """Makes a resource: a plain or async function that returns it, or one that yields it and then closes it.
 
-One with a parameter is given the run's deps, as the type that the parameter is annotated with.
+A function with a parameter gets the run's deps, as the parameter's annotated type.
 """
 IDLE_SECONDS = 60.0
-"""What is made of deps is closed when no call has needed it for so long, or for up to twice as long."""
+"""A resource made from deps is closed after this idle time, or up to twice as much."""
 Key = tuple[type, str]
-"""The type of a resource and, of one that is made of deps, these as JSON."""
+"""The type of a resource and, for one made from deps, these as JSON."""
 _log = get_logger("perdure.tools")
 
 
 class Resources:
     """Resources of one worker, by their types. Each is opened once, on the event loop of async tools.
 
-    Raises ConfigurationError for a key that is no class, and for a factory that can't be called.
+    Raises ConfigurationError for a key that is not a class, and for a factory that can't be called.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Resources:
 
     @property
     def types(self) -> tuple[type, ...]:
-        """Types of which there is a resource, in the order in which they were given."""
+        """Types that have a resource, in the given order."""
         return tuple(self._factories)
 
     @property
     def open_ones(self) -> list[str]:
-        """Names of those that were opened."""
+        """Names of the opened resources."""
         return [kind.__name__ for kind, _ in self._kept]
 
     def parameters(self, function: Callable[..., Any]) -> dict[str, type]:
@@ -75,11 +75,11 @@ class Resources:
         }
 
     async def values(self, types: Collection[type], deps: Any = None) -> dict[type, Any]:
-        """Return the resources of these types, for a run with these deps; a `ResourceError` in the place of one that
-        can't be opened.
+        """Return the resources of these types for a run with these deps; a `ResourceError` in place of one that can't
+        be opened.
 
-        One that could not be opened is tried again the next time. What is made of deps is open at least for as long as
-        somebody has what this returns.
+        A failed one is tried again the next time. A resource made from deps stays open at least while the returned
+        value is referenced.
         """
         if not types:
             return {}
@@ -89,7 +89,7 @@ class Resources:
         return opened
 
     async def close(self) -> None:
-        """Close what was opened, the last one first. On the event loop of async tools."""
+        """Close the opened resources, the last one first. Call it on the event loop of async tools."""
         kept, self._kept = self._kept, {}
         for each in reversed(kept.values()):
             await each.close()
@@ -127,7 +127,7 @@ class Resources:
 
 
 def _parameter_for_deps(factory: Factory) -> FunctionParameter | None:
-    """Return the parameter that takes the run's deps: the only one without a default; None where there is none."""
+    """Return the parameter for the run's deps: the only one without a default; None without one."""
     signature = signature_of(factory.__init__ if isinstance(factory, type) else factory)  # type: ignore[misc]
     needed = [each for each in signature.parameters.values() if each.default is MISSING]
     return needed[0] if len(needed) == 1 else None
@@ -138,16 +138,16 @@ def _made_of(factory: Factory, parameter: FunctionParameter, deps: Any) -> Any:
 
 
 class _Opened(dict[type, Any]):
-    """What one call uses."""
+    """The resources used by one call."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class _Kept:
-    """One resource, in a task of its own: what is entered in a task may have to be left in the same."""
+    """One resource, in its own task: a context entered in a task may have to be left in the same task."""
 
     def __init__(self, kind: type, factory: Factory, idle_seconds: float | None) -> None:
-        """`idle_seconds` is None for what is kept as long as the worker."""
+        """`idle_seconds` is None for a resource that is kept as long as the worker."""
         self._kind = kind
         self._factory = factory
         self._idle_seconds = idle_seconds
@@ -159,20 +159,20 @@ class _Kept:
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
         self.value: asyncio.Future[Any] = self._loop.create_future()
-        # In a context of its own: what is opened here serves all calls, and must not take itself for a part of the
-        # first one, its activity and its span.
+        # In a context of its own: the resource serves all calls, so it must not inherit the activity and the span of
+        # the first one.
         self._task = self._loop.create_task(
             self._keep(), name=f"resource {kind.__name__}", context=contextvars.Context()
         )
 
     @property
     def is_usable(self) -> bool:
-        """Not when it could not be opened, nor on another loop than the one that it was opened on."""
+        """False if opening failed, and on another loop than its own."""
         failed = self.value.done() and (self.value.cancelled() or self.value.exception() is not None)
         return not failed and not self.is_over and self._loop is asyncio.get_running_loop()
 
     async def close(self) -> None:
-        """Close the resource, or give it up while it is being opened."""
+        """Close the resource, or abandon its opening."""
         if self._loop is not asyncio.get_running_loop():
             return
         self._closing.set()
@@ -224,7 +224,7 @@ async def _enter(factory: Factory) -> AsyncIterator[Any]:
 
 
 def _as_context_manager(made: Any) -> Any:
-    """Generators as context managers: what they yield is the resource, and what follows closes it."""
+    """Return generators as context managers: they yield the resource, and then close it."""
     if inspect.isasyncgen(made):
         return contextlib.asynccontextmanager(lambda: made)()
     if inspect.isgenerator(made):

@@ -1,6 +1,6 @@
-"""Turns what a tool function returns into a tool result of bounded size (§6.1), and describes what it raises.
+"""Turns a tool function's value into a tool result of bounded size (§6.1), and describes its exceptions.
 
-The operator reads that in the worker's log, the model in the tool's result.
+The operator reads the description in the worker's log, the model in the tool's result.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _JSON = (BaseModel, dict, list, tuple, set, frozenset)
 
 
 MAX_PARTS = 1000
-"""How many parts one result may have."""
+"""Maximum number of parts in one result."""
 MAX_LABEL_BYTES = 4096
-"""How much a part may say besides its content: its media type, and fields that this version does not know."""
+"""Limit for a part's data beyond its content: its media type, and fields unknown to this version."""
 _CONTENT = {"value", "source"}
 MOST_PER_CHARACTER = 4
 """Bytes of UTF-8."""
 
 
 def to_result(value: Any, limits: SizeLimits) -> ToolResult:
-    """Result for a returned value: strings and message parts as they are, structures as JSON, bytes as a file.
+    """Return the result for a returned value: strings and message parts unchanged, structures as JSON, bytes as a file.
 
-    A ToolResult stays one, within the limits; a PreparedRun is no result yet, nor is what `ToolContext.later` gives.
-    Raises ValueError for what JSON can't
-    hold or a part can't be, and other exceptions for parts whose fields were given values of other types.
+    A ToolResult is only bounded; a PreparedRun is not a result yet, nor is the token of `ToolContext.later`. Raises
+    ValueError for a value without a JSON form or an invalid part, and other exceptions for parts with fields of the
+    wrong type.
     """
     if isinstance(value, PreparedRun):
         return value
@@ -78,7 +78,7 @@ def _bounded_copy(result: ToolResult, limits: SizeLimits) -> ToolResult:
         later=result.later,
         needs=result.needs,
     )
-    # Fields that were assigned after validation may hold anything: what can't be read back must not be recorded.
+    # Fields assigned after validation may contain anything: an unreadable value must not be recorded.
     return ToolResult.model_validate_json(bounded.model_dump_json(by_alias=True, warnings=False))
 
 
@@ -144,9 +144,9 @@ _BELOW = (
     str(Path(concurrent.futures.__file__).parent),
     threading.__file__,
 )
-"""Where the frames come from that lead to a tool."""
+"""Files of the frames between perdure and a tool."""
 _FOREIGN = ("is bound to a different event loop", "attached to a different loop", "Event loop is closed")
-"""What asyncio says of an object that was made for another event loop than the one that uses it."""
+"""asyncio's error texts for an object of another event loop."""
 _log = get_logger("perdure.tools")
 
 
@@ -160,7 +160,7 @@ def describe(error: BaseException) -> str:
 
 
 def with_advice(text: str) -> str:
-    """Return an error's text, and what to do where it speaks of a client that belongs to another event loop."""
+    """Return an error's text, with advice if it concerns a client of another event loop."""
     if not any(words in text for words in _FOREIGN):
         return text
     return (
@@ -174,7 +174,7 @@ class ResourceError(Exception):
 
 
 def log_raised(name: str, error: BaseException, context: ToolContext) -> None:
-    """Log that the tool raised: with its traceback, from the tool's own code on, once it is not executed again.
+    """Log the tool's exception; with its traceback, from the tool's own code on, if no retry follows.
 
     Never raises.
     """
@@ -189,7 +189,7 @@ def log_raised(name: str, error: BaseException, context: ToolContext) -> None:
 
 
 def log_timeout(name: str, seconds: float, context: ToolContext) -> None:
-    """Log that the tool was given up after these seconds."""
+    """Log that the tool was abandoned after these seconds."""
     _log.warning(
         "Tool %r timed out after %g s%s",
         *(name, seconds, _execution_text(context)),
@@ -202,7 +202,7 @@ def _execution_text(context: ToolContext) -> str:
 
 
 def _from_own_code(error: BaseException) -> BaseException:
-    """Return the error, its traceback without the frames that lead to the tool."""
+    """Return the error, its traceback without the frames above the tool."""
     start = error.__traceback__
     while start and start.tb_next and start.tb_frame.f_code.co_filename.startswith(_BELOW):
         start = start.tb_next

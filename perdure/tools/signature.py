@@ -32,8 +32,9 @@ class InvalidArguments(ValueError):
 
 
 class UnfitInputError(ValueError):
-    """The inputs of the run do not give a tool what its bound parameters need. The text does not name them: the model,
-    which reads it, has never seen them."""
+    """The run's inputs do not fit a tool's bound parameters. The text does not name them: it goes to the model, which
+    has never seen them.
+    """
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("the run's inputs do not have what the tool is bound to")
@@ -41,7 +42,7 @@ class UnfitInputError(ValueError):
 
 
 class UnfitDepsError(ValueError):
-    """The deps of a run are not of the type that a function expects; the text says why, without their values."""
+    """The deps of a run are not of the type that a function expects; the text has the reason, without values."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,18 @@ class FunctionParameter:
     name: str
     annotation: Any
     adapter: TypeAdapter[Any] | None
-    """Converts JSON to the annotated type; None for an annotation that pydantic can't use, and for none at all."""
+    """Converts JSON to the annotated type; None without an annotation, or for one that pydantic can't use."""
     default: Any = MISSING
     """`MISSING` for a required parameter."""
 
     @property
     def has_json_form(self) -> bool:
-        """Return whether a model can write it: not a value of a class that pydantic can't read, nor of no type."""
+        """Return whether a model can write it: False for a class that pydantic can't read."""
         return self.adapter is not None or self.annotation in (MISSING, Any)
 
     @cached_property
     def members(self) -> frozenset[str] | None:
-        """Names that objects in its values may have: pydantic would drop others without a word. None where some object
+        """Names that objects in its values may have, since pydantic would silently drop others. None if some object
         takes any.
         """
         schema = self.adapter.json_schema() if self.adapter else {}
@@ -92,7 +93,7 @@ class FunctionParameter:
             raise UnfitDepsError(f"the run's deps are not of the type {name}: {has}") from None
 
     def problem(self, detail: Any) -> str:
-        """Return what pydantic says of one fault, in words for a model."""
+        """Return one of pydantic's faults in words for a model."""
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
         if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument") and self.members:
             inner, _, last = place.rpartition(".")
@@ -103,29 +104,29 @@ class FunctionParameter:
 
 @dataclass(frozen=True)
 class ToolSignature:
-    """What a tool function accepts."""
+    """The parameters of a tool function."""
 
     parameters: Mapping[str, FunctionParameter]
     """By name, without the one for the context."""
     context_name: str | None
-    """The parameter that takes the `ToolContext`; None when there is none."""
+    """The parameter for the `ToolContext`; None without one."""
     deps: FunctionParameter
     """The run's deps, as the context has them."""
     takes_anything: bool
     """Whether it has `**kwargs`, or can't be inspected."""
     is_async: bool
     places: JsonView
-    """The positional-only parameters in their order, the one for the context too, with their defaults."""
+    """The positional-only parameters in order, including one for the context, with their defaults."""
 
     def context_of(self, context: ToolContext) -> ToolContext:
         """Return the context with the run's deps as the function expects them. Raises `UnfitDepsError`."""
         return context if self.deps.adapter is None else replace(context, deps=self.deps.of_json(context.deps))
 
     def fit(self, arguments: JsonView, *, hidden: Container[str] = (), elsewhere: Container[str] = ()) -> JsonObject:
-        """Return the keyword arguments to call the function with, converted to the annotated types.
+        """Return the keyword arguments for the function, converted to the annotated types.
 
-        Those of `elsewhere` are no business of the arguments. Raises InvalidArguments for unknown, missing and unfit
-        ones, but UnfitInputError when only parameters are concerned that are `hidden` from the model.
+        Ignores the parameters in `elsewhere`. Raises InvalidArguments for unknown, missing and invalid arguments, but
+        UnfitInputError if only parameters `hidden` from the model are affected.
         """
         own = {name: each for name, each in self.parameters.items() if name not in elsewhere}
         problems, unfit = self.unexpected_arguments(arguments, hidden=hidden, elsewhere=elsewhere), list[str]()
@@ -147,7 +148,7 @@ class ToolSignature:
     def unexpected_arguments(
         self, arguments: Iterable[str], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
     ) -> list[str]:
-        """Names of arguments that the function does not have, a sentence for each; for `fit`'s other parameters."""
+        """Return a sentence for each unknown argument; the other parameters are as for `fit`."""
         if self.takes_anything:
             return []
         unexpected = [name for name in arguments if name not in self.parameters or name in elsewhere]
@@ -163,7 +164,7 @@ def _missing_arguments(arguments: JsonView, parameters: Mapping[str, FunctionPar
 
 
 def signature_of(function: Callable[..., Any]) -> ToolSignature:
-    """Return the signature of a tool function; one that takes anything for a function that can't be inspected."""
+    """Return the signature of a tool function; for one that can't be inspected, a signature that takes anything."""
     try:
         return _remembered(function)
     except TypeError:  # a callable object that can't be a key
@@ -198,7 +199,7 @@ _NO_DEPS = FunctionParameter("deps", MISSING, None)
 
 
 def call_by_name(function: Callable[..., Any], named: JsonView, *first: Any) -> Callable[[], Any]:
-    """Return the call with these arguments, after the `first` ones: positional-only parameters get them by place."""
+    """Return the call with these arguments, after the `first` ones; positional-only parameters get them by position."""
     places = list(signature_of(function).places.items())[len(first) :]
     while places and places[-1][0] not in named:
         places.pop()
@@ -211,9 +212,9 @@ _remembered = lru_cache(maxsize=4096)(_read_signature)
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Return whether calling it makes a coroutine: true for async functions, and for partials and callable objects of
-    such.
+    them.
 
-    A decorated function is what its wrapper is: a plain wrapper may itself run the async function that it wraps.
+    A decorated function counts as its wrapper: a plain wrapper may itself run the async function that it wraps.
     """
     while isinstance(function, partial):
         function = function.func
@@ -221,7 +222,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def _hints(function: Callable[..., Any]) -> JsonObject:
-    """Return the annotations, evaluated, without those whose names can't be resolved (a class local to a function)."""
+    """Return the evaluated annotations, except those with unresolvable names (a class local to a function)."""
     while isinstance(function, partial):
         function = function.func
     target = function if inspect.isroutine(function) else type(function).__call__
@@ -264,9 +265,9 @@ def _is_open(schema: JsonView) -> bool:
 
 
 def pydantic_annotation(annotation: Any) -> Any:
-    """Return the annotation with each `typing.TypedDict` in it replaced by its equal from `typing_extensions`.
+    """Return the annotation with each `typing.TypedDict` in it replaced by its equivalent from `typing_extensions`.
 
-    Before Python 3.12, pydantic reads no others.
+    Before Python 3.12, pydantic accepts no others.
     """
     if typing.is_typeddict(annotation):
         return _rebuilt_annotation(annotation)

@@ -1,4 +1,4 @@
-"""Compares what a tool's function takes with what it took when a run began, so that no recorded call loses its code."""
+"""Compares a tool function's parameters with those at a run's start, so that recorded calls still fit their code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VALUES = frozenset({"default", "const", "enum"})
 
 
 def recorded_signature(function: Function, *, without: Iterable[str] = ()) -> RecordedSignature:
-    """Return what the function takes now, for the inventory of a run; `without` as in `completed_declaration`."""
+    """Return the function's current parameters, for a run's inventory; `without` as in `completed_declaration`."""
     try:
         return _remembered_signature(function, frozenset(without))
     except TypeError:  # a callable object that can't be a key
@@ -52,8 +52,8 @@ def signature_change(
     without: Iterable[str] = (),
     bound: Container[str] = (),
 ) -> str | None:
-    """Return which parameters are not those that the run's calls were made for, with both declarations; None where
-    all are, and further ones are optional or `bound` to inputs of the run.
+    """Return the parameters that no longer fit the run's calls, with both declarations; None if all fit, and further
+    ones are optional or `bound` to inputs of the run.
     """
     now = recorded_signature(function, without=without)
     then = recorded.digests
@@ -69,7 +69,7 @@ def signature_change(
 
 
 def _bare(schema: Any, *, by_name: bool = False) -> Any:
-    """Return the schema without what only describes it."""
+    """Return the schema without purely descriptive fields."""
     if isinstance(schema, list):
         return [_bare(each) for each in schema]
     if not isinstance(schema, dict):
@@ -82,7 +82,7 @@ def _bare(schema: Any, *, by_name: bool = False) -> Any:
 
 
 def _json(value: Any) -> Any:
-    """Return the value as JSON can hold it, else its type's name."""
+    """Return the value in JSON, else its type's name."""
     try:
         plain = to_jsonable_python(value, bytes_mode="base64", fallback=lambda each: type(each).__qualname__)
     except (PydanticSerializationError, ValueError, RecursionError):

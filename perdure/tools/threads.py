@@ -1,4 +1,4 @@
-"""Threads for plain functions, an event loop in a thread, and the watchdog that notices one that is blocked."""
+"""Threads for plain functions, an event loop in a thread, and the watchdog for blocked loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..redaction import get_logger
 
 
 class Ended(NamedTuple):
-    """How a call of the user's code ended: with a value, or with what it raised."""
+    """The end of a call of user code: its value, or its exception."""
 
     value: Any = None
     raised: BaseException | None = None
@@ -28,8 +28,8 @@ class Ended(NamedTuple):
     def result(self) -> Any:
         """Return the value.
 
-        Raises the Exception that the code raised, and anything else, such as its KeyboardInterrupt or CancelledError,
-        as a RuntimeError: whoever catches a CancelledError is cancelled itself.
+        Raises the code's Exception; anything else, such as its KeyboardInterrupt or CancelledError, as a RuntimeError:
+        a CancelledError would cancel the caller itself.
         """
         if self.raised is None:
             return self.value
@@ -41,8 +41,8 @@ class Ended(NamedTuple):
 async def end_in_thread(call: Callable[[], Any], name: str) -> Ended:
     """Return how `call` ends, in a daemon thread of that name, with the caller's context variables.
 
-    The thread is the call's own. In a pool, a function that hangs would occupy a place for good, and keep the process
-    from ending. When the caller is cancelled or runs out of time, the function goes on, and its end is ignored.
+    The thread serves only this call. In a pool, a hanging function would occupy a place for good, and keep the process
+    from ending. When the caller is cancelled or runs out of time, the function continues, and its end is ignored.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Ended] = loop.create_future()
@@ -53,7 +53,7 @@ async def end_in_thread(call: Callable[[], Any], name: str) -> Ended:
 
     def work() -> None:
         ended = _call(call)
-        with contextlib.suppress(RuntimeError):  # The loop was closed meanwhile: nobody waits any more.
+        with contextlib.suppress(RuntimeError):  # The loop was closed meanwhile: nothing waits any more.
             loop.call_soon_threadsafe(deliver, ended)
 
     context = contextvars.copy_context()
@@ -70,9 +70,9 @@ def _call(call: Callable[[], Any]) -> Ended:
 
 
 BLOCKED_SECONDS = 1.0
-"""A loop that has not answered for this long is blocked."""
+"""A loop that has not answered for this many seconds is blocked."""
 LOOK_SECONDS = 0.25
-"""Between two looks at the loops."""
+"""Seconds between two looks at the loops."""
 ADVICE = "Await what takes long, or make it a plain function: those run in threads of their own"
 
 _PACKAGE = str(Path(__file__).parents[1])
@@ -81,14 +81,14 @@ _LIBRARIES = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysco
 
 
 class Blocker(NamedTuple):
-    """What a loop does instead of answering."""
+    """The code that keeps a loop from answering."""
 
     task: str
     """The task's name."""
     line: traceback.FrameSummary | None
-    """The innermost line of the user's code, None where there is none, or where it imports something."""
+    """The innermost line of the user's code; None without one, or during an import."""
     seconds: float
-    """How long the loop has not answered."""
+    """Seconds for which the loop has not answered."""
 
     @property
     def at(self) -> str:
@@ -97,23 +97,23 @@ class Blocker(NamedTuple):
 
 
 class _Sight(NamedTuple):
-    """What a loop that does not answer was seen at."""
+    """A sample of an unresponsive loop's state."""
 
     task: int
     frame: int
-    """The outermost one of the user's code: the same for as long as one step of a task takes."""
+    """The outermost frame of the user's code: the same throughout one step of a task."""
     place: tuple[int, int]
     """The innermost frame, and the instruction in it."""
     at: float
     cpu: float | None
-    """Seconds of it that the loop's thread has used; None where the system does not say."""
+    """Processor seconds used by the loop's thread; None if the system does not report them."""
 
 
 class Watchdog:
-    """Watches event loops from one thread, which is there for as long as there are any.
+    """Watches event loops from one thread, which exists while there are any.
 
-    It asks each loop for a sign of life all the time. It can't see what holds the interpreter's lock for long, as
-    some extension modules do: nothing else in the process runs then, the watchdog neither.
+    It keeps asking each loop for a sign of life. It can't detect code that holds the interpreter's lock for long, as
+    some extension modules do: nothing else in the process runs then, not even the watchdog.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop, purpose: str) -> None:
-        """Watch a loop until each call of this has its `forget`; to be called in the loop's thread."""
+        """Watch a loop until each call of this has its `forget`. Call it in the loop's thread."""
         with self._lock:
             self._pulses.setdefault(loop, _Pulse(loop, purpose)).watchers += 1
             if self._thread is None or not self._thread.is_alive():
@@ -130,7 +130,7 @@ class Watchdog:
                 self._thread.start()
 
     def forget(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Undo one `watch`; nothing happens for a loop that is not watched."""
+        """Undo one `watch`; ignore a loop that is not watched."""
         with self._lock:
             pulse = self._pulses.get(loop)
             if pulse is not None:
@@ -139,14 +139,14 @@ class Watchdog:
                     del self._pulses[loop]
 
     def what_blocks(self, loop: asyncio.AbstractEventLoop) -> Blocker | None:
-        """Return what a loop is at now that does not answer; None for one that is not watched."""
+        """Return the code that blocks a loop now; None for a loop that is not watched."""
         with self._lock:
             pulse = self._pulses.get(loop)
         return pulse.blocker() if pulse is not None else None
 
     @contextlib.contextmanager
     def watch_running_loop(self, purpose: str) -> Iterator[None]:
-        """Watch the running event loop for as long as the block runs. Raises RuntimeError where none is running."""
+        """Watch the running event loop while the block runs. Raises RuntimeError without a running loop."""
         loop = asyncio.get_running_loop()
         self.watch(loop, purpose)
         try:
@@ -184,9 +184,11 @@ class _Pulse:
         self._seen: list[_Sight] = []
 
     def look(self, now: float) -> None:
-        """Ask for a sign of life when the last one has come, else report, once, a loop that is silent for too long."""
+        """Ask for a sign of life after the last one has come; otherwise report, once, a loop that is silent for too
+        long.
+        """
         if now - self._looked_at > BLOCKED_SECONDS:
-            self._asked_at = now  # The whole process stood still: a machine that slept, a signal.
+            self._asked_at = now  # The whole process was suspended: by a sleeping machine, or a signal.
         self._looked_at = now
         if self._answered.is_set():
             self._answered.clear()
@@ -200,7 +202,7 @@ class _Pulse:
                 self._report()
 
     def blocker(self) -> Blocker | None:
-        """Return what the loop is at; None when its thread has ended."""
+        """Return the code that the loop is in; None if its thread has ended."""
         frame = sys._current_frames().get(self._thread_id)
         if frame is None:
             return None
@@ -211,7 +213,7 @@ class _Pulse:
         return Blocker(task.get_name() if task else "a callback", line, seconds)
 
     def _see(self, now: float) -> None:
-        """Note what the loop is at."""
+        """Take a sample of the loop's state."""
         frame = sys._current_frames().get(self._thread_id)
         own = _own_frames(frame) if frame else []
         if frame is None or not own:
@@ -221,10 +223,9 @@ class _Pulse:
         self._seen.append(_Sight(task, id(own[-1]), place, now, _cpu_seconds(self._thread_id)))
 
     def _is_held(self) -> bool:
-        """Return whether one step of the user's code holds the loop, rather than a machine that is busy with something
-        else.
+        """Return whether one step of the user's code holds the loop, rather than other load on the machine.
 
-        It does if it has stood in one call all the time, or used the processor for a quarter of it.
+        It does if it has been in one call all the time, or has used the processor for a quarter of it.
         """
         if len(self._seen) < 2 or len({(sight.task, sight.frame) for sight in self._seen}) > 1:
             return False
@@ -246,7 +247,7 @@ class _Pulse:
 
 
 def _own_frames(innermost: FrameType) -> list[FrameType]:
-    """Return the frames of the user's own code in what the loop is at, the innermost one first; [] while it imports."""
+    """Return the frames of the user's own code that the loop is in, the innermost first; [] during an import."""
     own, frame = [], cast("FrameType | None", innermost)
     while frame is not None and frame.f_code.co_name != "_run_once":
         if frame.f_code.co_filename.startswith(_IMPORT):
@@ -264,20 +265,20 @@ def _cpu_seconds(thread_id: int) -> float | None:
 
 
 watchdog = Watchdog()
-"""The one of this process: loops that several workers share are reported once."""
+"""The watchdog of this process: a loop shared by several workers is reported once."""
 
 _log = get_logger("perdure.tools")
 
 CLOSE_SECONDS = 5.0
-"""How long the end of the thread is awaited: whatever blocks it can't be ended."""
+"""Seconds to wait for the end of the thread: blocking code can't be ended."""
 TASK_SECONDS = 1.0
-"""How long tasks are awaited that are cancelled when the loop ends."""
+"""Seconds to wait for tasks that are cancelled at the loop's end."""
 
 
 class LoopThread:
-    """A daemon thread that runs an event loop until it is closed, whatever the code on the loop raises.
+    """A daemon thread that runs an event loop until it is closed, regardless of exceptions on the loop.
 
-    `purpose` is what the watchdog calls the loop when something blocks it.
+    `purpose` is the loop's name in the watchdog's log.
     """
 
     def __init__(self, name: str, purpose: str) -> None:
@@ -289,11 +290,11 @@ class LoopThread:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether the loop runs: not after `close`, and not in a process that was forked."""
+        """Return whether the loop runs: not after `close`, and not in a forked process."""
         return self._thread.is_alive() and not self._is_closing
 
     async def close(self) -> None:
-        """Cancel what still runs on the loop, and end the thread; one that is blocked is left to itself."""
+        """Cancel the tasks on the loop, and end the thread; abandon a blocked one."""
         self._is_closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         await end_in_thread(partial(self._thread.join, CLOSE_SECONDS), "closing")
@@ -301,7 +302,7 @@ class LoopThread:
             _log.warning("%s is blocked, and is left as it is", self._purpose)
 
     def leave(self) -> None:
-        """Let the thread end as soon as nothing blocks it any more, without waiting for that."""
+        """End the thread as soon as nothing blocks it, without waiting for that."""
         self._is_closing = True
         with contextlib.suppress(RuntimeError):  # closed
             self.loop.call_soon_threadsafe(self.loop.stop)

@@ -1,6 +1,6 @@
-"""Runs the user's code where it can't block the worker: plain functions in threads, async ones on a loop of their own.
+"""Runs user code where it can't block the worker: plain functions in threads, async ones on their own loop.
 
-A worker whose event loop stands still counts as lost after a few seconds, with everything that it does at that moment.
+A worker whose event loop is blocked counts as lost after a few seconds, with all its current work.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .threads import Blocker, Ended, LoopThread, end_in_thread, watchdog
 _log = get_logger("perdure.tools")
 
 CLEANUP_SECONDS = 1.0
-"""How long code that is cancelled is awaited. One that goes on after that is left to itself."""
+"""Seconds to wait for cancelled code. Code that continues after that is abandoned."""
 LEFT_SECONDS = 10.0
-"""After how long a loop is left that is blocked by another call than the one that has run out of time."""
+"""Seconds after which a loop is abandoned that another call than the timed-out one blocks."""
 
 Call = Callable[[], Any]
 Finish = Callable[[Any], Any] | None
@@ -36,19 +36,19 @@ USER_CODE = "the event loop of tools and guardrails"
 
 
 class Unheard(NamedTuple):
-    """Why a cancelled call goes on, or never began: something blocks its event loop."""
+    """Why a cancelled call continues, or never began: its event loop is blocked."""
 
     text: str
     is_blocker: bool
-    """Whether the call itself is what blocks it."""
+    """Whether the call itself blocks it."""
     has_begun: bool = True
 
 
 class UserLoop:
-    """The event loop for the user's async code: one in a thread of its own, from the first use on, or a given one.
+    """The event loop for async user code: one in its own thread, from the first use on, or a given one.
 
-    All of it shares one loop, so that clients, locks and queues of one tool can be used by another. A loop of its own
-    is left to a call that blocks it beyond its time: what comes after runs on another one.
+    All user code shares one loop, so that tools can share clients, locks and queues. If a call blocks perdure's own
+    loop beyond its time, the loop is left to that call, and later calls run on a new one.
     """
 
     def __init__(self, given: asyncio.AbstractEventLoop | None = None, *, name: str = "perdure-user-code") -> None:
@@ -60,7 +60,7 @@ class UserLoop:
         self._lock = Lock()
 
     def get(self) -> asyncio.AbstractEventLoop:
-        """Return the loop, running. Raises RuntimeError when it is a given one that is not running."""
+        """Return the loop, running. Raises RuntimeError if a given loop is not running."""
         if self._given is not None:
             if not self._given.is_running():
                 raise RuntimeError("the event loop that was passed as tool_loop is not running: keep it running")
@@ -71,9 +71,9 @@ class UserLoop:
             return self._own.loop
 
     async def end_of(self, call: Call, title: str, *, is_async: bool, finish: Finish = None) -> Ended:
-        """Return how the call ends, and then `finish` with its value; `title` names it in a thread list and in the log.
+        """Return how the call ends, and then `finish` with its value; `title` names it in thread lists and logs.
 
-        Raises what `get` raises, and CancelledError when the caller is cancelled.
+        Raises the errors of `get`, and CancelledError when the caller is cancelled.
         """
         if not is_async:
             ended = await end_in_thread(partial(_finish_plain, call, finish), title)
@@ -108,7 +108,7 @@ class UserLoop:
 
     @contextlib.asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """For the time in which the loop may be used: when the last holder leaves, its thread ends."""
+        """Keep the loop usable while the block runs: when the last holder leaves, its thread ends."""
         with self._lock:
             self._holders += 1
         self._on_given(watchdog.watch, self._given, USER_CODE)
@@ -136,7 +136,7 @@ class UserLoop:
 
 
 class ThisLoop(UserLoop):
-    """The event loop of whoever calls: for runs in one process, where nobody counts heartbeats."""
+    """The caller's event loop: for runs in one process, without heartbeats."""
 
     async def _end_of_async(self, call: Call, title: str) -> Ended:
         try:
@@ -169,12 +169,11 @@ def _value_of(ended: Ended) -> Any:
 
 
 async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title: str) -> Ended:
-    """Return how the coroutine that `call` makes ends, as a task of that name on `loop`, with the caller's context
-    variables.
+    """Return how the coroutine of `call` ends, as a task of that name on `loop`, with the caller's context variables.
 
-    When the caller is cancelled, so is the task. If that does not end it within `CLEANUP_SECONDS`, or ends it by
-    cancellation, this raises CancelledError; otherwise its end counts. `unheard_in` reads from the error whether
-    something blocks the loop, so that the cancellation did not even reach it.
+    When the caller is cancelled, so is the task. If the task does not end within `CLEANUP_SECONDS`, or ends by
+    cancellation, this raises CancelledError; otherwise its end counts. `unheard_in` returns, from the error, whether a
+    blocked loop kept the cancellation from the task.
     """
     execution = _Execution(call, title, loop)
     _mailbox_of(loop).put(execution.start)
@@ -192,15 +191,15 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
 
 
 def unheard_in(cancelled: BaseException | None) -> Unheard | None:
-    """Return why a cancellation did not reach its call; None where nothing blocks the call's event loop."""
+    """Return why a cancellation did not reach its call; None if nothing blocks the call's event loop."""
     first = cancelled.args[0] if cancelled is not None and cancelled.args else None
     return first if isinstance(first, Unheard) else None
 
 
 class _Mailbox:
-    """Hands calls from other threads to an event loop, in order, and wakes it once for all that it finds at a look.
+    """Hands calls from other threads to an event loop, in order, and wakes the loop once for all pending calls.
 
-    To wake a loop takes longer than most of what it is woken for.
+    Waking a loop takes longer than most of the calls.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -210,7 +209,7 @@ class _Mailbox:
         self._is_awaited = False
 
     def put(self, call: Callable[[], None]) -> None:
-        """Have the loop make the call. Raises RuntimeError when the loop is closed."""
+        """Have the loop make the call. Raises RuntimeError if the loop is closed."""
         loop = self._loop()
         if loop is None or loop.is_closed():
             raise RuntimeError("Event loop is closed")
@@ -220,7 +219,7 @@ class _Mailbox:
             loop.call_soon_threadsafe(self._take)
 
     def _take(self) -> None:
-        self._is_awaited = False  # first: what comes from now on is found here, or wakes the loop again
+        self._is_awaited = False  # first: later calls are found here, or wake the loop again
         while self._calls:
             self._calls.popleft()()
 
@@ -229,7 +228,7 @@ _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDict
 
 
 def _mailbox_of(loop: asyncio.AbstractEventLoop) -> _Mailbox:
-    """Return the one of that loop. May be called from any thread."""
+    """Return the mailbox of that loop. Callable from any thread."""
     return _mailboxes.get(loop) or _mailboxes.setdefault(loop, _Mailbox(loop))
 
 
@@ -249,7 +248,7 @@ class _Execution:
         """Whether the cancellation has reached the loop."""
         self._ended = Ended(raised=asyncio.CancelledError())
         self.done: asyncio.Future[Ended] = caller.create_future()
-        """How it has ended. Whoever awaits this and is cancelled cancels this too, but not the execution."""
+        """The call's end. Cancelling a waiter also cancels this future, but not the execution."""
 
     def start(self) -> None:
         self._task = self._loop.create_task(self._run(), name=self._title, context=self._context)
@@ -257,11 +256,11 @@ class _Execution:
 
     def cancel(self) -> None:
         self.is_heard = True
-        assert self._task is not None  # the loop takes what it is told in order
+        assert self._task is not None  # the loop makes calls in order
         self._task.cancel()
 
     async def end_within(self, seconds: float) -> Ended | None:
-        """Return how it ends, even if `done` was cancelled; None when it goes on for longer."""
+        """Return how it ends, even if `done` was cancelled; None if it takes longer."""
         if self.done.cancelled():
             self.done = asyncio.get_running_loop().create_future()
         await asyncio.wait([self.done], timeout=seconds)
@@ -284,13 +283,13 @@ class _Execution:
             self._ended = Ended(value=await self._call())
         except BaseException as raised:
             self._ended = Ended(raised=raised)
-        # Now, and not a round of the loop later: only a task that never began has nobody else to tell of its end.
+        # Now, not in the next round of the loop: only a task that never began needs the callback to report its end.
         assert self._task is not None
         self._task.remove_done_callback(self._tell)
         self._tell(self._task)
 
     def _tell(self, task: asyncio.Task[None]) -> None:
-        with contextlib.suppress(RuntimeError):  # The caller's loop was closed meanwhile: nobody waits any more.
+        with contextlib.suppress(RuntimeError):  # The caller's loop was closed meanwhile: nothing waits any more.
             self._caller.put(self._deliver)
 
     def _deliver(self) -> None:
@@ -300,11 +299,11 @@ class _Execution:
 
 @contextlib.contextmanager
 def execution_context(context: ToolContext, **more: Any) -> Iterator[ToolContext]:
-    """For the time of an execution: the context whose functions may be called from any thread, also afterwards.
+    """Provide a context for an execution, with functions that are callable from any thread, also afterwards.
 
-    It has the fields of `more`, too.
+    Sets the fields in `more`, too.
 
-    Raises RuntimeError where no event loop is running, for which the functions of `context` are.
+    Raises RuntimeError without a running event loop, for which the functions of `context` are.
     """
     execution = _UnderWay(context)
     try:
@@ -314,7 +313,7 @@ def execution_context(context: ToolContext, **more: Any) -> Iterator[ToolContext
 
 
 class _UnderWay:
-    """Made and ended on the event loop that the functions of `context` are for."""
+    """Created and ended on the event loop that the functions of `context` are for."""
 
     def __init__(self, context: ToolContext) -> None:
         self._given = context
@@ -324,7 +323,7 @@ class _UnderWay:
         self._is_due = False
 
     def context(self, **more: Any) -> ToolContext:
-        """Return the context whose functions may be called from any thread, with the fields of `more`."""
+        """Return the context with functions callable from any thread, and with the fields of `more`."""
         own = {"heartbeat": self._heartbeat, "report": self._report, "is_cancelled": self._is_cancelled}
         # `dataclasses.replace` sets each of the 20 fields by itself, which takes five times as long.
         given = object.__new__(type(self._given))
@@ -332,7 +331,7 @@ class _UnderWay:
         return given
 
     def end(self) -> None:
-        """Nobody waits any more: from now on nothing is heard of it, and it is cancelled."""
+        """End the execution: ignore later reports, and show it as cancelled."""
         if not self._has_ended:
             self._tell_latest()
             self._has_ended = True
@@ -346,7 +345,9 @@ class _UnderWay:
             self._call_soon(self._given.heartbeat, *details)
 
     def _report(self, progress: ToolProgress) -> None:
-        """Only the latest counts: a loop may report in each of its turns, and the event loop has other work."""
+        """Forward the latest progress only: a tool may report in each turn of a loop, and the event loop has other
+        work.
+        """
         self._latest = progress
         if asyncio._get_running_loop() is self._loop:
             self._tell_latest()
@@ -361,12 +362,12 @@ class _UnderWay:
             self._given.report(latest)
 
     def _call_soon(self, call: Callable[..., None], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # The loop was closed: nobody waits any more.
+        with contextlib.suppress(RuntimeError):  # The loop was closed: nothing waits any more.
             self._loop.call_soon_threadsafe(call, *arguments)
 
 
 def _require_json(details: tuple[object, ...]) -> None:
-    """Here, where the tool learns of it: a beat that can't be sent would end the execution, to be repeated.
+    """Raise in the tool's own call: a heartbeat that can't be sent would end the execution and repeat it.
 
     Raises TypeError.
     """

@@ -1,4 +1,4 @@
-"""Checks arguments against a schema, in words for a model; a stranger's schema in bounded time."""
+"""Checks arguments against a schema, with errors for a model; foreign schemas within a time limit."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ..text import nearest, one_line, unknown_argument
 from ..tool_calls import ToolSpec
 
 MAX_STEPS = 50_000
-"""How many keywords are looked at: what a worker does in about half a second. References can multiply without end."""
+"""Limit of evaluated keywords, about half a second on a worker. References can multiply endlessly."""
 _REFERENCE = 5
-"""How many steps it takes to follow a reference."""
+"""Number of steps that following a reference costs."""
 _UNCHECKED = ("pattern", "patternProperties", "uniqueItems", "unevaluatedItems", "unevaluatedProperties")
-"""Left to whoever has written them: an expression of a stranger's may take for ever, and so may the others."""
+"""Keywords left to the schema's author: a foreign regular expression may take for ever, and so may the others."""
 _left: ContextVar[int] = ContextVar("steps of a stranger's schema")
 
 Keyword = Callable[[Any, Any, Any, JsonView], Iterator[ValidationError] | None]
 
 
 def strangers_errors(schema: JsonView, value: Any) -> list[ValidationError]:
-    """Return what is wrong with the value. References lead nowhere outside the schema.
+    """Return the faults of the value. References do not lead outside the schema.
 
-    Raises ValueError where the check would take too long, `Unresolvable` for a reference that leads nowhere, and other
-    exceptions for what is no JSON Schema.
+    Raises ValueError if the check would take too long, `Unresolvable` for a dangling reference, and other exceptions
+    for an invalid JSON Schema.
     """
     _left.set(MAX_STEPS)
     return list(_Bounded(schema, registry=Registry()).iter_errors(value))
@@ -54,7 +54,7 @@ def _accept_all(*_: Any) -> None:
 
 
 def _additional(validator: Any, keyword: Any, instance: Any, schema: JsonView) -> Any:
-    """Not beside `patternProperties`, whose expressions say which properties are additional."""
+    """Skip it beside `patternProperties`, whose expressions determine the additional properties."""
     return (
         None if "patternProperties" in schema else _KNOWN["additionalProperties"](validator, keyword, instance, schema)
     )
@@ -82,7 +82,7 @@ _SCALARS: dict[str, tuple[type, ...]] = {
 
 
 def find_problems(parameters: Sequence[Property], arguments: JsonView) -> list[str]:
-    """Return what is wrong with `arguments`, a sentence for each field, five at most; [] when nothing is."""
+    """Return the faults of `arguments`, a sentence for each field, five at most; [] without any."""
     if all(_is_plainly_right(prop, arguments) for prop in parameters):
         return []
     validator = Draft202012Validator(object_schema(parameters, LENIENT))
@@ -94,28 +94,26 @@ def find_problems(parameters: Sequence[Property], arguments: JsonView) -> list[s
 
 
 def edited_problems(schema: JsonView, arguments: JsonView) -> list[str]:
-    """Return what is wrong with arguments that a person wrote, by the schema that the model is told; [] when nothing
-    is.
+    """Return the faults of arguments edited by a person, by the schema that the model gets; [] without any.
 
     An optional argument may be null, as strict schemas make models write (§7.1); an unknown one is a mistake. The
-    schema may be a stranger's: see `schema_problems`.
+    schema may be foreign: see `schema_problems`.
     """
     return _problems(closed_schema(dict(schema)), _without_nulls(schema, arguments))
 
 
 def unknown_arguments(given: Iterable[str], known: Collection[str]) -> list[str]:
-    """Return a sentence for each argument that the tool does not have: it is refused, and nothing is sent without it.
+    """Return a sentence for each unknown argument: it is refused, and the call is not sent without it.
 
-    For tools whose parameters are known by name alone; `schema_problems` says the same of those with a schema.
+    For tools with known parameter names only; `schema_problems` reports the same for those with a schema.
     """
     return [unknown_argument(name, known) for name in given if name not in known][:MAX_PROBLEMS]
 
 
 def call_problems(tool: Tool, spec: ToolSpec, arguments: JsonView) -> list[str]:
-    """Return why a call with these arguments can't be executed, as far as the records of a run say; [] when nothing is
-    known.
+    """Return why a call with these arguments can't be executed, by the run's records; [] if they show no reason.
 
-    The worker that executes a call finds these problems too, and those that only its function knows of.
+    The executing worker finds these problems too, and those that only its function knows.
     """
     hidden = tool.bindings or {}
     given = {name: value for name, value in arguments.items() if name not in hidden}
@@ -132,11 +130,11 @@ def call_problems(tool: Tool, spec: ToolSpec, arguments: JsonView) -> list[str]:
 
 
 def schema_problems(schema: JsonView, arguments: JsonView) -> tuple[JsonObject, list[str]]:
-    """Return the arguments, and what is wrong with them by a JSON Schema that comes from others; [] when nothing is.
+    """Return the arguments, and their faults by a foreign JSON Schema; [] without any.
 
-    Nulls that mean "not given" are left out where the schema does not take them. References lead nowhere else, and what
-    may take for ever, such as a stranger's patterns, is left to whoever has written it: see `strangers_errors`. An
-    argument that the schema closes out is wrong, and so is one that has strayed: see `_strays`.
+    Leaves out nulls that mean "not given" if the schema does not accept them. References stay within the schema, and
+    keywords that may take for ever, such as foreign patterns, are not checked: see `strangers_errors`. An argument that
+    the schema excludes is a fault, and so is a misplaced one: see `_strays`.
     """
     given = dict(arguments)
     if problems := _problems(schema, given):
@@ -146,10 +144,10 @@ def schema_problems(schema: JsonView, arguments: JsonView) -> tuple[JsonObject, 
 
 
 def _strays(schema: JsonView, given: JsonView) -> Iterator[str]:
-    """Yield what a schema that says nothing of further arguments would let pass without effect.
+    """Yield the arguments that a schema without a rule on further arguments would accept without effect.
 
-    These are a declared argument that is missing and stands under a name much like its own, and one that stands within
-    another argument, which does not declare it.
+    These are a missing declared argument that appears under a very similar name, and one inside another argument that
+    does not declare it.
     """
     known = schema.get("properties") or {}
     missing = [name for name in known if name not in given]
@@ -162,9 +160,9 @@ def _strays(schema: JsonView, given: JsonView) -> Iterator[str]:
 
 
 def _names_in(schema: Any, root: JsonView, depth: int = 0) -> set[str]:
-    """Return the properties that an object's schema declares, with those of what it refers to in the root.
+    """Return the properties declared in an object's schema, with those of its references to the root.
 
-    Empty where it declares none, and where it takes others on purpose.
+    Empty if it declares none, and if it accepts others on purpose.
     """
     if not isinstance(schema, Mapping) or depth > _MAX_REFERENCES or schema.get("additionalProperties"):
         return set()
@@ -184,7 +182,7 @@ def _problems(schema: JsonView, arguments: JsonView) -> list[str]:
     try:
         errors = sorted(strangers_errors(schema, arguments), key=_path)
         return list(dict.fromkeys(text for error in errors for text in _explain(error)))[:MAX_PROBLEMS]
-    except Exception as error:  # Whatever a stranger's schema leads to.
+    except Exception as error:  # A foreign schema can raise anything.
         why = str(error) if isinstance(error, Unresolvable | ValueError) else f"{type(error).__name__}: {error}"
         return [f"the tool's own schema can't be used: {one_line(why)}"]
 
@@ -194,7 +192,7 @@ def _path(error: ValidationError) -> list[str]:
 
 
 def _is_plainly_right(prop: Property, arguments: JsonView) -> bool:
-    """Return whether a parameter is right at a glance, as most are; where it is not, the schema decides."""
+    """Return whether a parameter is obviously valid, as most are; otherwise the schema decides."""
     if prop.name not in arguments:
         return not prop.required
     return type(arguments[prop.name]) in _SCALARS.get(prop.kind, ()) and not prop.enum_values
