@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    # What type checkers read; at runtime the table below says the same.
+    # For type checkers; at runtime, the table below defines the same names.
     from .agents import Agent as Agent
     from .arguments import parse_tool_arguments as parse_tool_arguments
     from .client.connection import connect as connect

@@ -1,4 +1,4 @@
-"""`python -m perdure`, which is what `perdure` runs."""
+"""`python -m perdure`: the same command as `perdure`."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return the `__getattr__`, `__dir__` and `__all__` of a package whose public names live in its modules.
 
-    `homes` has, for each module (relative to `package`), the names that it defines, separated by spaces. What goes
-    wrong while such a module is imported is raised as it is; an unknown name raises AttributeError.
+    `homes` maps each module (relative to `package`) to the names that it defines, separated by spaces. An error in the
+    import of such a module is raised unchanged; an unknown name raises AttributeError.
     """
     home_of = {name: module for module, names in homes.items() for name in names.split()}
     namespace = vars(sys.modules[package])

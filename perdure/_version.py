@@ -1,4 +1,4 @@
-"""The one place that states the version."""
+"""The version, stated only here."""
 
 from __future__ import annotations
 

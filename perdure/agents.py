@@ -63,7 +63,7 @@ __all__ = [
 
 
 def declared_name(tool: Tool) -> str:
-    """Return the name of the tool that the file declares, for one that the model is offered."""
+    """Return the name that the file declares for a tool that the model is offered."""
     return (tool.of if isinstance(tool, FunctionTool | OfferedFunction) else None) or tool.name
 
 
@@ -71,7 +71,7 @@ DEFAULT_PROVIDER = "openai"
 
 
 PromptCache = Literal["off", "5m", "1h"]
-"""How long a provider's prompt cache keeps what it is sent."""
+"""The lifetime of entries in a provider's prompt cache."""
 
 
 class ModelOptions(Node):
@@ -82,34 +82,34 @@ class ModelOptions(Node):
     max_output_tokens: int | None = None
     """The most tokens of one answer."""
     top_p: float | None = None
-    """The share of probable tokens that are sampled from."""
+    """The share of the probable tokens that are sampled."""
     top_k: int | None = None
-    """How many of the most probable tokens are sampled from."""
+    """The number of the most probable tokens that are sampled."""
     frequency_penalty: float | None = None
-    """How much a token counts less for each time that it was said."""
+    """The penalty for a token, for each time that it occurred."""
     presence_penalty: float | None = None
-    """How much a token counts less once it was said."""
+    """The penalty for a token that occurred at least once."""
     seed: int | None = None
-    """A number that makes answers repeatable, where the provider has that."""
+    """A number that makes answers repeatable, if the provider supports it."""
     stop_sequences: list[str] | None = None
     """Texts at which the answer ends."""
     allow_multiple_tool_calls: bool | None = None
     """Whether one reply may ask for several tools."""
     prompt_cache: PromptCache | None = None
-    """How long the provider's prompt cache keeps what it is sent: `5m`, `1h`, or not at all (`off`). Without it, `5m`
-    where a run can make a second call."""
+    """The lifetime in the provider's prompt cache: `5m`, `1h`, or `off` for no caching. The default is `5m` for a run
+    that can make a second call."""
     background: Literal["auto", "on", "off"] | None = None
-    """Whether the provider makes responses in the background, where a crash of the worker does not touch them: `on`,
-    `off`, or `auto`, the default, which does so with models that think for long."""
+    """Whether to use background responses of the provider, which survive a crash of the worker: `on`, `off`, or `auto`,
+    the default, which uses them for models that think for long."""
     dialect: str | None = None
-    """Which server's rules the requests follow, such as `mistral` or `vllm`, where its address does not say it."""
+    """The server's dialect, such as `mistral` or `vllm`, if its address does not determine it."""
     additional_properties: dict[str, Any] | None = None
     """Further parameters of the provider's own request, under its own names."""
 
     @field_validator("prompt_cache", "background", mode="before")
     @classmethod
     def _read_switches(cls, value: Any) -> Any:
-        """Accept `on` and `off` without quotes, which YAML reads as truth values."""
+        """Accept `on` and `off` without quotes, which YAML reads as booleans."""
         return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
@@ -119,15 +119,15 @@ class Model(Node):
     id: str = ""
     """The model, or with Azure the deployment, as the provider's API names it."""
     provider: str | None = None
-    """Whose API it is; `openai` without one."""
+    """The provider; `openai` by default."""
     api_type: str = "chat"
-    """Which of its APIs: `chat` or, with `openai`, `azure` and `foundry`, `responses`."""
+    """The provider's API: `chat` or, with `openai`, `azure` and `foundry`, `responses`."""
     connection: Connection | None = None
-    """Where it is, and the key to it."""
+    """The server's address and key."""
     options: ModelOptions | None = None
-    """Sampling, and what else goes along with each call."""
+    """Sampling options, and others for each call."""
     fallback: list[Model] | None = None
-    """Other models, one of which is called where this one refuses or stays away."""
+    """Other models, one of which is called if this one refuses or does not answer."""
 
     @field_validator("fallback")
     @classmethod
@@ -143,42 +143,42 @@ class Model(Node):
 
     @property
     def provider_key(self) -> str:
-        """Key of the provider, whether or not the file names one."""
+        """The provider's key; the default one if the file does not name any."""
         return self.provider or DEFAULT_PROVIDER
 
 
 class FormatConfig(Node):
-    """How the instructions are rendered (§2.7)."""
+    """The rendering of the instructions (§2.7)."""
 
     kind: str = "jinja2"
     """The template language: `jinja2` or `nunjucks`."""
     strict: bool = True
     """Whether role markers in the text of an input are refused (§6.3, ruling §18-5)."""
     options: dict[str, Any] | None = None
-    """Kept, and read by nothing."""
+    """Kept, but without effect."""
 
 
 class ParserConfig(Node):
-    """How the rendered text is parsed into messages (§2.7)."""
+    """The parsing of the rendered text into messages (§2.7)."""
 
     kind: str = "prompty"
-    """How roles are marked: `prompty`."""
+    """The notation of roles: `prompty`."""
     options: dict[str, Any] | None = None
-    """Kept, and read by nothing."""
+    """Kept, but without effect."""
 
 
 class Template(Node):
-    """How the instructions become messages (§2.7)."""
+    """The way from instructions to messages (§2.7)."""
 
     format: FormatConfig = Field(default_factory=FormatConfig)
-    """How the body is rendered."""
+    """The rendering of the body."""
     parser: ParserConfig = Field(default_factory=ParserConfig)
-    """How the rendered text becomes messages."""
+    """The parsing of the rendered text."""
 
 
 @dataclass(frozen=True)
 class EnvReference:
-    """A `${env:NAME}` of the file (§2.10), and its value when the file was loaded."""
+    """A `${env:NAME}` in the file (§2.10), and its value when the file was loaded."""
 
     text: str
     value: str = field(repr=False)
@@ -212,21 +212,21 @@ class Agent(Node, metaclass=_AgentType):
     name: str = ""
     """Names the run, its activities and its traces."""
     display_name: str | None = None
-    """The name that people are shown."""
+    """The name for people."""
     description: str | None = None
-    """What it is for: a person reads it, and a model that may call this agent as a tool."""
+    """The agent's purpose: for people, and for a model that may call this agent as a tool."""
     metadata: dict[str, Any] | None = None
-    """Anything else. `perdure` in it has settings of runs."""
+    """Any other data. Its key `perdure` holds settings of runs."""
     model: Model | None = None
-    """Which model answers."""
+    """The model that answers."""
     inputs: list[Property] | None = None
-    """What the template needs."""
+    """The inputs of the template."""
     outputs: list[Property] | None = None
     """The fields of the answer, which is then an object; without them it is a text."""
     tools: list[Tool] | None = None
-    """What the model may call."""
+    """The tools that the model may call."""
     template: Template | None = None
-    """How the body becomes messages."""
+    """The way from the body to messages."""
     instructions: str = ""
     """The body, after the front matter."""
 
@@ -239,14 +239,13 @@ class Agent(Node, metaclass=_AgentType):
 
     @property
     def models(self) -> list[Model]:
-        """Agent's model, then those of its `fallback`; at least one."""
+        """The agent's model, then those of its `fallback`; at least one."""
         model = self.model or Model()
         return [model, *(model.fallback or ())]
 
     def with_only(self, offered: Mapping[str, str | None] | None) -> Agent:
-        """Copy that declares these tools alone, with these descriptions, and those that the provider executes; itself
-        for None.
-        """
+        """Copy that declares only these tools, with these descriptions, and the provider's own tools; the agent itself
+        for None."""
         if offered is None:
             return self
         tools = [
@@ -257,17 +256,19 @@ class Agent(Node, metaclass=_AgentType):
         return self.model_copy(update={"tools": tools})
 
     def with_fallback(self, number: int) -> Agent:
-        """Copy whose model is that one of `models`; itself for the first. Raises IndexError where it has fewer."""
+        """Copy whose model is the one at this index of `models`; the agent itself for 0. Raises IndexError if it has
+        fewer."""
         return self.model_copy(update={"model": self.models[number]}) if number else self
 
     def source(self, tool: Tool) -> Tool:
-        """Declared tool that offers this one: what the file has; itself for one that is offered as it is declared."""
+        """The file's declaration of this tool; the tool itself if it is offered as declared."""
         return tool
 
     def with_declarations(self, tools: Sequence[Tool]) -> Agent:
-        """Return a copy in which these declarations replace those of the same names; itself without any.
+        """Return a copy in which these declarations replace those of the same names; the agent itself if there are
+        none.
 
-        Offered functions stand in the place of the tool that offers them, which `source` still knows.
+        Offered functions replace the tool that offers them, which `source` still returns.
         """
         if not tools:
             return self
@@ -282,38 +283,38 @@ class Agent(Node, metaclass=_AgentType):
 
 @dataclass(frozen=True)
 class LoadedFrom:
-    """Where an agent comes from: what only the process knows that has loaded it, and no record has."""
+    """The origin of an agent: knowledge of the process that loaded it, which no record contains."""
 
     references: Mapping[str, EnvReference] = field(default_factory=dict)
     """JSON pointer → the reference at that place; its text is recorded instead of the value."""
     base_dir: str | None = None
     """The folder that relative paths start from; None for an agent that does not come from a file."""
     path: str = ""
-    """By which other agents name this one: the file's name in that folder; "" where it has none."""
+    """The path by which other agents name this one: the file's name in that folder; "" if it has none."""
     roots: tuple[str, ...] = ()
-    """Further folders in which files may be read that the agent's own file names."""
+    """Further folders from which the agent's own file may read files."""
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """Those that were given with the agent in Python (`perdure.agent`), by the names of their tools."""
+    """The functions passed with the agent in Python (`perdure.agent`), by the names of their tools."""
     output_type: Any = None
-    """The type of its answer, where that was given with the agent in Python."""
+    """The type of its answer, if passed with the agent in Python."""
     instructions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """The function that gives it instructions, where that was given with the agent in Python, by its name."""
+    """The function for its instructions, if passed with the agent in Python, by its name."""
     handoffs: Mapping[str, LoadedFrom] = field(default_factory=dict)
-    """The same of the agents in Python as which a run of this one may go on, by path."""
+    """The same for the Python agents that a run of this one may hand over to, by path."""
     output_validator: Callable[..., Any] | None = None
-    """The function that checks its answer, where that was given with the agent in Python."""
+    """The function that checks its answer, if passed with the agent in Python."""
     prepare_tools: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """The function that decides which tools are offered, by its name, where that was given with the agent in Python."""
+    """The function that chooses the offered tools, by its name, if passed with the agent in Python."""
 
 
 class LoadedAgent(Agent):  # type: ignore[metaclass]
-    """An agent that knows where it comes from. Its JSON is that of an `Agent`, and is read as an `Agent`."""
+    """An agent with its origin. Its JSON is that of an `Agent`, and is read as an `Agent`."""
 
     _loaded_from: LoadedFrom = PrivateAttr(default=LoadedFrom())
 
     @classmethod
     def of(cls, agent: Agent, **known: Any) -> Self:
-        """Return a copy of this class, which also knows these fields of `LoadedFrom`."""
+        """Return a copy of this class with these fields of `LoadedFrom`."""
         copy: Any = agent if isinstance(agent, cls) else cls.model_construct(agent.model_fields_set, **dict(agent))
         copy = copy.model_copy()
         copy._loaded_from = replace(loaded_from(agent), **known)
@@ -321,12 +322,12 @@ class LoadedAgent(Agent):  # type: ignore[metaclass]
 
 
 def loaded_from(agent: Agent) -> LoadedFrom:
-    """Return where the agent comes from; nothing is known of one that was read from a record."""
+    """Return the origin of the agent; an empty one for an agent read from a record."""
     return agent._loaded_from if isinstance(agent, LoadedAgent) else LoadedFrom()
 
 
 def origins_of(agent: Agent) -> dict[str, LoadedFrom]:
-    """Return where the agent comes from, and those as which a run of it may go on that Python has, by their names."""
+    """Return the origins of the agent, and of the Python agents that a run of it may hand over to, by their names."""
     origin = loaded_from(agent)
     return {agent.name: origin, **{PurePath(path).stem: each for path, each in origin.handoffs.items()}}
 
@@ -338,25 +339,25 @@ def types_by_path(agent: Agent, output_type: Any) -> dict[str, Any]:
 
 
 class RunAgent(LoadedAgent):
-    """An agent in a run, or given to one: with other agents, and with the functions that its tools offer."""
+    """An agent in a run, or for one: with other agents, and with the functions that its tools offer."""
 
     _others: Mapping[str, Agent] = PrivateAttr(default_factory=dict)
     _sources: Mapping[str, Tool] = PrivateAttr(default_factory=dict)
-    """Name → declared tool, for those whose offered functions stand in their place."""
+    """Name → declared tool, for tools that their offered functions replace."""
 
     def source(self, tool: Tool) -> Tool:
         return self._sources.get(declared_name(tool), tool)
 
 
 def with_others(agent: Agent, others: Mapping[str, Agent]) -> RunAgent:
-    """Copy that knows the agents of other files that its run records, by path; later changes of the map included."""
+    """Copy with the agents of other files that its run records, by path; later changes of the map apply to it."""
     copy = RunAgent.of(agent)
     copy._others = others
     return copy
 
 
 def others_of(agent: Agent) -> Mapping[str, Agent]:
-    """Return the agents of other files that the agent's run records, by path; none where no run is known."""
+    """Return the agents of other files that the agent's run records, by path; {} outside of a run."""
     return agent._others if isinstance(agent, RunAgent) else {}
 
 
@@ -373,11 +374,11 @@ def _documents(agents: Mapping[str, Agent]) -> JsonObject:
 
 
 RecordedAgent = Annotated[Agent, PlainSerializer(_document)]
-"""An agent as people read it in the Temporal UI: without absent fields."""
+"""An agent in the form for people in the Temporal UI: without absent fields."""
 RecordedModel = Annotated[Model, PlainSerializer(_model_document)]
-"""The same of a model."""
+"""A model in the same form."""
 RecordedAgents = Annotated[dict[str, Agent], PlainSerializer(_documents)]
-"""Such agents, by path."""
+"""Agents in the same form, by path."""
 
 
 PROVIDERS_GROUP = "perdure.providers"

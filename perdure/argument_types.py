@@ -1,4 +1,4 @@
-"""Checks the arguments of public functions: one of the wrong type is named, with what was expected."""
+"""Checks the arguments of public functions: the error for a wrong type names the argument and the expected type."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .text import did_you_mean
 
 
 class Expected(NamedTuple):
-    """What an argument may be."""
+    """The accepted types of an argument."""
 
     words: str
     fits: Callable[[Any], bool]
     may_be_absent: bool = True
-    """Whether None stands for none."""
+    """Whether None is accepted."""
 
 
 def is_list(value: Any) -> bool:
-    """Return whether it is a sequence of things, and no text."""
+    """Return whether it is a sequence, but not a text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
 def of_type(words: str, *types: type, may_be_absent: bool = True) -> Expected:
-    """Return what an argument of these types is, in words."""
+    """Return the description of an argument of these types."""
     return Expected(words, lambda value: isinstance(value, types), may_be_absent)
 
 
@@ -37,7 +37,7 @@ _FUNCTIONS = "a list of functions, such as [f], a Toolset, or a mapping from nam
 
 
 def _is_toolset(value: Any) -> bool:
-    """Return whether it is a `perdure.Toolset`, which is not imported for that."""
+    """Return whether it is a `perdure.Toolset`, without importing that."""
     return hasattr(value, "prefixed") and hasattr(value, "declarations")
 
 
@@ -69,13 +69,13 @@ _ARGUMENTS = {
 
 
 def require(**arguments: Any) -> None:
-    """Check arguments by their names. Raises TypeError, which says what was given and what was expected."""
+    """Check arguments by their names. Raises TypeError with the actual and the expected type."""
     for name, value in arguments.items():
         require_type(name, value, _ARGUMENTS[name])
 
 
 def require_type(name: str, value: Any, expected: Expected) -> None:
-    """Raises TypeError for an argument that is something else than expected."""
+    """Raise TypeError for an argument of another than the expected type."""
     if value is None and expected.may_be_absent:
         return
     if value is None or not expected.fits(value):
@@ -83,14 +83,14 @@ def require_type(name: str, value: Any, expected: Expected) -> None:
 
 
 def require_each(name: str, values: JsonView | None, kind: str) -> None:
-    """Raises TypeError for what is no mapping, and for values in it that are not of that kind."""
+    """Raise TypeError for anything but a mapping, and for values in it that are not of that kind."""
     require_type(name, values, of_type(f"a mapping from names to {name}", Mapping))
     for key, value in (values or {}).items():
         require_type(f"{name}[{key!r}]", value, _ARGUMENTS[kind]._replace(may_be_absent=False))
 
 
 def require_tools(tools: Any) -> None:
-    """Raises TypeError for what is no collection of functions, and for what is none in it."""
+    """Raise TypeError for anything but a collection of functions."""
     require(tools=tools)
     if _is_toolset(tools):
         return
@@ -99,7 +99,7 @@ def require_tools(tools: Any) -> None:
 
 
 def require_known(call: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises TypeError for the first name that no argument of the function has, with the one that may be meant."""
+    """Raise TypeError for the first name that is not an argument of the function, with the most similar one."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -107,9 +107,9 @@ def require_known(call: str, given: Iterable[str], known: Iterable[str]) -> None
 
 
 def options_of(given: RunOptions | JsonView | None) -> RunOptions | None:
-    """Return the options; a mapping has some of their fields.
+    """Return the options; a mapping holds some of their fields.
 
-    Raises TypeError for what is neither and for a field that there is not, pydantic's ValidationError for its value.
+    Raises TypeError for anything else and for an unknown field, pydantic's ValidationError for its value.
     """
     require(options=given)
     if not isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""Parses the arguments of a tool call with the repairs of §9.8, and bounds values to those that JSON has."""
+"""Parses the arguments of a tool call with the repairs of §9.8, and restricts values to those of JSON."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_tool_arguments(raw: str) -> JsonObject:
-    """Return the arguments; {} for an empty text. Raises `ToolArgumentError` when no repair of §9.8 helps."""
+    """Return the arguments; {} for an empty text. Raises `ToolArgumentError` if no repair of §9.8 helps."""
     return parse_with_repair(raw)[0]
 
 
 def parse_with_repair(raw: str) -> tuple[JsonObject, str | None]:
-    """Return the arguments, and a warning if they could only be read after a repair.
+    """Return the arguments, and a warning if they needed a repair.
 
-    Takes time linear in the length of the text. Raises `ToolArgumentError` when no repair helps, when the JSON is not
-    an object or is nested too deeply, and when it has a value that JSON can't express (NaN, half of a surrogate pair).
+    Takes time linear in the length of the text. Raises `ToolArgumentError` if no repair helps, if the JSON is not an
+    object or is nested too deeply, and if it has a value that JSON can't express (NaN, half of a surrogate pair).
     """
     if not raw.strip():
         return {}, None
@@ -72,7 +72,7 @@ def _finite(digits: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
-"""Reads JSON, and raises ValueError for a number that JSON can't hold, such as `NaN` or `1e400`."""
+"""Parses JSON, and raises ValueError for a number that JSON can't hold, such as `NaN` or `1e400`."""
 
 
 def _object(value: Any, text: str) -> JsonObject:
@@ -87,7 +87,7 @@ def _object(value: Any, text: str) -> JsonObject:
 
 
 def deeper_than(value: Any, levels: int) -> bool:
-    """Return whether dicts and lists are nested in the value on more levels than that."""
+    """Return whether dicts and lists in the value are nested more than `levels` deep."""
     row = [value]
     for _ in range(levels + 1):
         if not row:
@@ -110,9 +110,9 @@ def _without_fences(raw: str) -> str | None:
 
 
 def _first_braces(raw: str) -> str | None:
-    """Return the `{…}` block that begins at the first brace, where braces within JSON strings do not count.
+    """Return the `{…}` block that begins at the first brace; braces within JSON strings do not count.
 
-    None when it does not close, or is only a part of a value that begins before it or goes on after it.
+    None if it is not closed, or is only a part of a value that begins before it or continues after it.
     """
     start = raw.find("{")
     before = raw[: max(start, 0)]
@@ -130,7 +130,7 @@ def _opens_more(text: str) -> bool:
 
 
 def closing_brace(text: str, start: int) -> int | None:
-    """Return where the object that begins at `start` has ended, behind its brace; None where the text ends first."""
+    """Return the index after the closing brace of the object that begins at `start`; None if the text ends first."""
     depth = 0
     for match in _TOKEN.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -140,7 +140,7 @@ def closing_brace(text: str, start: int) -> int | None:
 
 
 def without_trailing_commas(raw: str) -> str:
-    """Return the text without the commas that stand before a closing bracket outside of strings. Takes linear time."""
+    """Return the text without the commas directly before closing brackets outside of strings. Takes linear time."""
     return _TRAILING_COMMA.sub(lambda match: match[1] or "", raw)
 
 
@@ -162,11 +162,11 @@ Place: TypeAlias = tuple[str | int, ...]
 MAX_DEPTH = 64
 """Levels of nesting."""
 MAX_VALUES = 20_000
-"""Values of one asset, with aliases and references followed: the limit that a file which multiplies itself reaches."""
+"""Values of one asset, with aliases and references followed: the limit for a file that multiplies itself."""
 
 
 def dotted_path(place: Place) -> str:
-    """Return the place as an author reads it, such as `model.connection.endpoint` or `inputs[0].kind`."""
+    """Return the place in the author's notation, such as `model.connection.endpoint` or `inputs[0].kind`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
 
@@ -188,7 +188,7 @@ def json_value(value: Any, place: Place = ()) -> Any:
 
 
 def why_no_json(scalar: Any) -> str | None:
-    """Return why the scalar has no JSON form; None when it has one."""
+    """Return why the scalar has no JSON form; None if it has one."""
     if isinstance(scalar, str):
         return "half of a surrogate pair is not a character" if _LONE_SURROGATE.search(scalar) else None
     if isinstance(scalar, float) and not math.isfinite(scalar):

@@ -1,4 +1,4 @@
-"""Breakers: after repeated refusals of one server, the calls of all runs of a process wait together, and one probes."""
+"""Breakers: after repeated refusals of one server, all calls of a process wait together, and one probes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Literal
 from .redaction import get_logger
 
 REFUSALS = 5
-"""So many in a row, with no answer between them, open a breaker."""
+"""The number of refusals in a row, without an answer between them, that opens a breaker."""
 RUNS = 3
-"""They must have met so many runs: one run that tries again and again is paced by itself."""
+"""The number of runs that must have met them: a single run paces its own retries."""
 WINDOW_SECONDS = 60.0
-"""Refusals that are older do not count."""
+"""Older refusals do not count."""
 FIRST_SECONDS, LONGEST_SECONDS = 2.0, 60.0
-"""Until a call probes; the time doubles with each probe that is refused."""
+"""The time until a call probes; it doubles with each refused probe."""
 LOOK_SECONDS = 0.25
-"""Between two looks of a call that waits."""
+"""The interval at which a waiting call looks again."""
 SPREAD_SECONDS = 1.0
 """Calls that have waited begin within this time, not all at once."""
 MAX_BREAKERS = 1_000
@@ -32,18 +32,18 @@ _log = get_logger("perdure.breakers")
 
 
 class BreakerIsOpen(Exception):
-    """The breaker is open for longer than the call can wait; the text is that of the last refusal."""
+    """The breaker stays open for longer than the call can wait; the text is that of the last refusal."""
 
     def __init__(self, text: str, *, kind: str, seconds: float) -> None:
         super().__init__(text)
         self.kind = kind
         self.seconds = seconds
-        """Until a call probes."""
+        """The time until a call probes."""
 
 
 @dataclass
 class ServerRefusal:
-    """What tells of a server that it takes no calls now."""
+    """A sign that a server takes no calls now."""
 
     kind: str
     text: str
@@ -51,7 +51,7 @@ class ServerRefusal:
 
 
 Waiting = Callable[[ServerRefusal, float], Awaitable[None]]
-"""Is told why a call waits, and until when, in seconds since the epoch."""
+"""Called with the reason why a call waits, and the end of the wait, in seconds since the epoch."""
 
 
 @dataclass
@@ -66,14 +66,14 @@ class Admission:
 
 @dataclass
 class Breaker:
-    """One connection: the calls that it takes, or that wait for it."""
+    """One connection: the calls on it, and those that wait for it."""
 
     name: str
-    """As people read it."""
+    """The name for people."""
     state: Literal["closed", "open", "probing"] = "closed"
     last: ServerRefusal | None = None
     waiting: int = 0
-    """How many calls wait."""
+    """The number of waiting calls."""
     _until: float = 0.0
     _seconds: float = FIRST_SECONDS
     _refusals: list[tuple[float, str]] = field(default_factory=list)
@@ -89,7 +89,8 @@ class Breaker:
     ) -> AsyncIterator[Admission]:
         """Let the block call the server, after a wait of at most `patience` seconds.
 
-        `refusal_in` says which exceptions of the block are refusals. Raises `BreakerIsOpen` where the wait is too long.
+        `refusal_in` recognises the block's exceptions that are refusals. Raises `BreakerIsOpen` if the wait is too
+        long.
         """
         begun = time.monotonic()
         is_probe = await self._wait_for_turn(begun + patience, on_wait)
@@ -106,7 +107,7 @@ class Breaker:
             self._end(run, turn.refusal, is_probe=is_probe)
 
     async def _wait_for_turn(self, deadline: float, on_wait: Waiting | None) -> bool:
-        """Return, once the call may begin, whether it is the probe. Raises `BreakerIsOpen`."""
+        """Wait until the call may begin, and return whether it is the probe. Raises `BreakerIsOpen`."""
         turn = self._turn()
         if turn is not None:
             return turn
@@ -127,7 +128,7 @@ class Breaker:
         return turn
 
     def _turn(self) -> bool | None:
-        """Return whether a call that begins now is the probe; None while it has to wait."""
+        """Return whether a call that begins now is the probe; None while it must wait."""
         with self._lock:
             if self.state == "closed":
                 return False
@@ -166,14 +167,14 @@ class Breaker:
         self._until = now + min(max(seconds, self.last.retry_after or 0.0), LONGEST_SECONDS)
 
     def _give_up(self, *, is_probe: bool) -> None:
-        """The probe was cancelled: the next call probes."""
+        """Record that the probe was cancelled: the next call probes."""
         with self._lock:
             if is_probe:
                 self.state = "open"
 
 
 class Breakers:
-    """The breakers of a process, by what identifies a connection; those that were not used for long are forgotten."""
+    """The breakers of a process, by the key of the connection; those unused for long are dropped."""
 
     def __init__(self) -> None:
         self._breakers: OrderedDict[tuple[str, ...], Breaker] = OrderedDict()
@@ -194,4 +195,4 @@ class Breakers:
 
 
 breakers = Breakers()
-"""Those of this process, over all runs of its workers."""
+"""The breakers of this process, shared by all runs of its workers."""

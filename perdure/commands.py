@@ -1,4 +1,4 @@
-"""Commands in messages, quoted for a shell, and those that decide about a call that waits: ready to paste."""
+"""Commands in messages, quoted for a shell and ready to paste, including those that decide about a waiting call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def command_line(name: str, *arguments: str, more: str = "") -> str:
-    """`perdure NAME ARGUMENTS MORE`, with the arguments, whoever has written them, as words that do nothing else.
+    """`perdure NAME ARGUMENTS MORE`, with the arguments quoted, so that untrusted ones have no effect on the shell.
 
-    `more` is written as it is: options, and what the reader puts something in the place of.
+    `more` is written unquoted: options, and placeholders for the reader.
     """
     words = " ".join(map(shell_word, arguments))
     if any(argument.startswith("-") for argument in arguments):
@@ -24,7 +24,8 @@ def command_line(name: str, *arguments: str, more: str = "") -> str:
 
 
 def shell_word(text: str) -> str:
-    """Text as one word of a POSIX shell; with escapes, which bash and zsh know, for what acts on a terminal."""
+    """Text as one word of a POSIX shell; with escapes, which bash and zsh know, for characters that act on a
+    terminal."""
     shown = visible(text)
     if shown == text and "\n" not in text:
         return shlex.quote(text)
@@ -33,13 +34,13 @@ def shell_word(text: str) -> str:
 
 
 ANSWER = "TEXT"
-"""What stands for the answer in a command that is shown. `perdure answer` refuses it."""
+"""The placeholder for the answer in a shown command. `perdure answer` refuses it."""
 
 
 def decision_command(run_id: str, call_id: str, digest: str | None, *, kind: str = "approval") -> str:
-    """Return what approves a call of a run or, where `kind` is `question`, answers it.
+    """Return the command that approves a call of a run or, if `kind` is `question`, answers it.
 
-    With the digest, it counts for nothing else that may wait under the same id later. "" and None stand for none.
+    With the digest, it does not apply to anything else that may wait under the same id later. "" and None mean none.
     """
     if kind == "question":
         return _command("answer", run_id, call_id, digest, ANSWER)
@@ -49,9 +50,9 @@ def decision_command(run_id: str, call_id: str, digest: str | None, *, kind: str
 def ways_to_decide(
     run_id: str, call_id: str, digest: str | None, *, kind: str = "approval", needs_gateway: bool = False
 ) -> tuple[str, ...]:
-    """Return how to decide about a call: the command that approves or answers it, and the one that denies it.
+    """Return the ways to decide a call: the command that approves or answers it, and the one that denies it.
 
-    Where only those may decide for whom a gateway vouches, no command does: what to send to a gateway is the only way.
+    If a gateway must identify the deciders, no command works: the request to a gateway is the only way.
     """
     if not needs_gateway:
         return decision_command(run_id, call_id, digest, kind=kind), denial_command(run_id, call_id, digest)
@@ -62,15 +63,14 @@ def ways_to_decide(
 
 
 def ways_to_settle(run_id: str, pending: PendingApproval) -> tuple[str, ...]:
-    """Return how to decide about what waits in a run, as `ways_to_decide` does."""
+    """Return the ways to decide a waiting call of a run, as `ways_to_decide` does."""
     may_only = pending.deciders is not None and pending.deciders.needs_vouch
     return ways_to_decide(run_id, pending.call_id, pending.digest, kind=pending.kind, needs_gateway=may_only)
 
 
 def denial_command(run_id: str, call_id: str, digest: str | None) -> str:
-    """Return what denies a call, or leaves a question unanswered; without a reason, which nobody but the person
-    knows.
-    """
+    """Return the command that denies a call, or leaves a question unanswered; it has no reason, which only the person
+    knows."""
     return _command("deny", run_id, call_id, digest)
 
 

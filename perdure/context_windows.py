@@ -1,4 +1,4 @@
-"""How many tokens the models of some families take, to suggest a `context_budget` before a model refuses."""
+"""The context windows of some model families, to suggest a `context_budget` before a model refuses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _FAMILIES = (
     (16_000, r"gpt-3\.5"),
     (8_000, r"gpt-4$|gpt-4-0"),
 )
-"""As the vendors state them (July 2026). The first pattern that matches counts. Some servers take fewer tokens."""
+"""The vendors' figures (July 2026). The first matching pattern counts. Some servers accept fewer tokens."""
 _WINDOWS = [(tokens, re.compile(rf"(?:^|[/.:])(?:{pattern})", re.IGNORECASE)) for tokens, pattern in _FAMILIES]
 CHARS_PER_TOKEN = 3
-"""Of a conversation in English, with room for tools and the answer."""
+"""For a conversation in English, with room for tools and the answer."""
 
 
 def window_of(model: str) -> int | None:
-    """Return about how many tokens a model takes, by its id; None where that is not known."""
+    """Return the approximate context window of a model in tokens, by its id; None if unknown."""
     return next((tokens for tokens, family in _WINDOWS if family.search(model)), None)

@@ -1,9 +1,9 @@
-"""Conversation of a run, the same pure class wherever it is: the operations that change it, digests, sizes.
+"""The conversation of a run, the same pure class everywhere: the operations that change it, digests, sizes.
 
 A run records each message once or twice, never once per model call. The workflow changes its `Conversation` by
 operations and gives each activity a `ConversationRef`: the version that the activity needs, and only the operations
-that no earlier reference has recorded. Whoever holds the conversation at `base` applies the operations and compares
-the digest; whoever does not, reads them from the run's history.
+that no earlier reference has recorded. A holder of the conversation at `base` applies the operations and compares the
+digest; any other reader takes them from the run's history.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pydantic_core import PydanticSerializationError, to_json
 from .messages import Exchanged, Message, TextPart, unless_empty
 
 _RECORDED_FRAME = 64
-"""Bytes that a recorded message or part takes besides its content."""
+"""The size of a recorded message or part besides its content, in bytes."""
 
 _MEMORY_FRAME = 4000
-"""Bytes that a parsed message takes in addition to its text, with what was made of it for the provider."""
+"""The memory of a parsed message besides its text, in bytes, including its serialised forms for the provider."""
 
 
 class Measured(Protocol):
@@ -35,7 +35,7 @@ class Measured(Protocol):
 
 
 def conversation_bytes(conversation: Measured) -> int:
-    """About how many bytes of memory the conversation takes in a worker's cache."""
+    """Return the approximate memory that the conversation takes in a worker's cache, in bytes."""
     return 2 * conversation.recorded_bytes + _MEMORY_FRAME * len(conversation.messages)
 
 
@@ -55,7 +55,7 @@ def _call_chars(call: dict[str, object]) -> int:
 
 
 def recorded_bytes(message: Message) -> int:
-    """About how many bytes the message takes when it is recorded, uncompressed. Never raises."""
+    """Return the approximate size of the recorded message, uncompressed, in bytes. Never raises."""
     size = _RECORDED_FRAME
     for part in message.parts:
         size += _RECORDED_FRAME + _utf8_bytes(part.value if part.kind == "text" else part.source)
@@ -66,7 +66,7 @@ def _json_bytes(value: object) -> int:
     try:
         return len(to_json(value, fallback=str))
     except PydanticSerializationError:
-        # Text that is not valid Unicode: only `json` writes it.
+        # Text that is not valid Unicode: only `json` can write it.
         return len(dumps(value, default=str))
 
 
@@ -75,7 +75,7 @@ def _utf8_bytes(text: str) -> int:
 
 
 def total_bytes(messages: Iterable[Message]) -> int:
-    """About how many bytes the messages take when they are recorded, uncompressed."""
+    """Return the approximate size of the recorded messages, uncompressed, in bytes."""
     return sum(map(recorded_bytes, messages))
 
 
@@ -94,7 +94,7 @@ def batches(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]
 
 
 _Messages = Annotated[list[Message], FailFast()]
-"""Anybody may send what is to be read as operations: to find each of a hundred thousand errors takes seconds."""
+"""Untrusted senders may send operations: reporting each of a hundred thousand errors would take seconds."""
 
 
 class Append(Exchanged):
@@ -119,7 +119,7 @@ class Rewrite(Exchanged):
     op: Literal["rewrite"] = "rewrite"
     messages: _Messages
     is_view: bool = unless_empty(False)
-    """Whether this only tells what several changes have led to: what was said before stays said."""
+    """Whether this only condenses several changes: it does not take back earlier messages."""
 
 
 class Instruct(Exchanged):
@@ -134,7 +134,7 @@ _OPERATION: TypeAdapter[Append | Trim | Rewrite | Instruct] = TypeAdapter(Operat
 
 
 def operation_bytes(operation: Operation) -> int:
-    """About how many bytes the operation takes when it is recorded, uncompressed."""
+    """Return the approximate size of the recorded operation, uncompressed, in bytes."""
     return total_bytes(messages_of(operation))
 
 
@@ -146,8 +146,8 @@ def seed_digest(messages: Sequence[Message]) -> str:
 
 def next_digest(digest: str, operation: Operation) -> str:
     """Return the digest after `operation`, of a conversation that had `digest` before it."""
-    # Fields that hold their default are left out, so that a field added later changes no digest; an older version,
-    # which keeps fields that it does not know, must not be sent them while they hold their default (`exclude_if`).
+    # Fields with their default are left out, so that a field added later changes no digest; an older version, which
+    # keeps unknown fields, must not receive them while they hold their default (`exclude_if`).
     dumped = _OPERATION.dump_json(operation, exclude_defaults=True)
     return _link(digest, operation.op.encode() + dumped + _media_kinds(messages_of(operation)))
 
@@ -158,7 +158,7 @@ def count_of_instructions(messages: Sequence[Message]) -> int:
 
 
 def messages_of(operation: Operation) -> list[Message]:
-    """Return the messages that the operation brings."""
+    """Return the messages that the operation adds."""
     return [operation.summary] if isinstance(operation, Trim) else operation.messages
 
 
@@ -167,17 +167,17 @@ def _link(digest: str, data: bytes) -> str:
 
 
 def _media_kinds(messages: Sequence[Message]) -> bytes:
-    """Return what the dumps leave out: the kinds of parts, by which alone an image differs from a file."""
+    """Return the data that the dumps omit: the kinds of parts, which alone distinguish an image from a file."""
     kinds = [part.kind for message in messages for part in message.parts if not isinstance(part, TextPart)]
     return ",".join(kinds).encode()
 
 
 BATCH_BYTES = 256 * 1024
-"""No operation holds more, unless a single message does: each one fits into a payload."""
+"""The limit of one operation, unless a single message is larger: each one fits into a payload."""
 
 
 class ConversationRef(Exchanged):
-    """What travels instead of a conversation."""
+    """A reference that travels instead of a conversation."""
 
     base: int
     """The version that `operations` start from."""
@@ -188,13 +188,13 @@ class ConversationRef(Exchanged):
 
 
 class DigestMismatchError(Exception):
-    """The operations at hand do not lead to the conversation that the workflow meant."""
+    """The operations do not lead to the conversation that the workflow referred to."""
 
 
 class Conversation:
     """A list of messages with a version, changed only by operations.
 
-    Each operation raises `version` by one. Nobody else may change `messages`. Only a conversation made by
+    Each operation raises `version` by one. Only this class may change `messages`. Only a conversation made by
     `Conversation.recorded` has a digest, and so can give references and follow them.
     """
 
@@ -205,17 +205,17 @@ class Conversation:
         """Every operation applied to this object; the first one was applied at `first_version`."""
         self.first_version = version
         self._digests: list[str] = []
-        """The digest at `first_version` and after each operation, as far as anyone has asked; [] without digests."""
+        """The digest at `first_version` and after each operation, up to the last one requested; [] without digests."""
         self._recorded_version = version
         self._sizes: list[int] = []
-        """Of the first messages, as far as anyone has asked."""
+        """The sizes of the first messages, up to the last one requested."""
         self._recorded_bytes = 0
         """Of all messages but `_unmeasured`."""
         self._unmeasured = list(self.messages)
 
     @classmethod
     def recorded(cls, messages: Iterable[Message] = (), *, version: int = 0, digest: str | None = None) -> Conversation:
-        """Return a conversation that a run records, or that follows such a one.
+        """Return a conversation that a run records, or that follows one.
 
         `digest` is the digest at `version`; None computes it from the messages, as the seed of the conversation.
         """
@@ -264,7 +264,7 @@ class Conversation:
     def load(self, messages: Sequence[Message]) -> None:
         """Set the messages of a conversation that was made without them; version and digest stay as they are.
 
-        Raises `ValueError` when the conversation has messages or operations.
+        Raises `ValueError` if the conversation has messages or operations.
         """
         if self.operations or self.messages:
             raise ValueError("only an empty conversation without operations can be loaded")
@@ -278,7 +278,7 @@ class Conversation:
 
     @property
     def recorded_bytes(self) -> int:
-        """About how many bytes the messages take when they are recorded, uncompressed."""
+        """The approximate size of the recorded messages, uncompressed, in bytes."""
         self._recorded_bytes += total_bytes(self._unmeasured)
         self._unmeasured.clear()
         return self._recorded_bytes
@@ -299,7 +299,7 @@ class Conversation:
         return self._digests[version - self.first_version]
 
     def since(self, version: int) -> Sequence[Operation]:
-        """Return the operations that led from `version` to now."""
+        """Return the operations from `version` to now."""
         return self.operations[version - self.first_version :]
 
     @property
@@ -308,9 +308,9 @@ class Conversation:
         return self.since(self._recorded_version)
 
     def ref(self, *, record: bool = True) -> ConversationRef:
-        """A reference to the conversation as it is now, with the operations that are not recorded yet.
+        """Return a reference to the present conversation, with the operations that are not recorded yet.
 
-        They count as recorded from now on, unless `record` is False: pass it where the history will not hold the
+        They count as recorded from now on, unless `record` is False: pass it if the history will not hold the
         reference, as in the input of a local activity. Raises `ValueError` without a digest.
         """
         reference = self._reference(self.version)
@@ -319,7 +319,7 @@ class Conversation:
         return reference
 
     def partial_refs(self, limit_bytes: int) -> Iterator[ConversationRef]:
-        """References that record operations in parts of about `limit_bytes`, until `ref` needs no more than that.
+        """Yield references that record operations in parts of about `limit_bytes`, until the rest fits into `ref`.
 
         An operation that is larger than the limit is a part of its own. Raises `ValueError` without a digest.
         """
@@ -336,8 +336,8 @@ class Conversation:
     def follow(self, reference: ConversationRef) -> None:
         """Bring this copy to the version of `reference`, by its operations.
 
-        Raises `DigestMismatchError` when they do not fit; this copy is then of no more use. Raises `ValueError`
-        without a digest.
+        Raises `DigestMismatchError` if they do not fit; this copy is then useless. Raises `ValueError` without a
+        digest.
         """
         if not reference.base <= self.version <= reference.version:
             raise DigestMismatchError(
@@ -353,7 +353,7 @@ class Conversation:
             )
 
     def catches_up(self, reference: ConversationRef) -> bool:
-        """Follow the reference, and forget the operations; False where they do not fit, and this copy is of no use."""
+        """Follow the reference, and drop the operations; return False if they do not fit, and this copy is useless."""
         try:
             self.follow(reference)
         except DigestMismatchError:
@@ -362,7 +362,7 @@ class Conversation:
         return True
 
     def forget_operations(self) -> None:
-        """Drop the log of past operations, for holders that only look at the present.
+        """Drop the log of past operations, for holders that only need the present.
 
         Raises `ValueError` without a digest.
         """

@@ -1,4 +1,4 @@
-"""Tools that an agent declares, kind by kind, with the properties and connections that they are made of (§2)."""
+"""The tools that an agent declares, by kind, with their properties and connections (§2)."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ class Property(Node):
     """An input, an output, or a tool parameter (§2.6)."""
 
     name: str = ""
-    """What the template, the model or the function calls it."""
+    """The name that the template, the model or the function uses."""
     kind: PropertyKind = "string"
     """The type of its value. `thread` is a list of messages; `image`, `file` and `audio` are media."""
     description: str | None = None
-    """What the model is told of it."""
+    """Its description for the model."""
     required: bool = unless_empty(False)
-    """Whether a value must be given; one with a `default` never has to be."""
+    """Whether a value must be given; one with a `default` is never required."""
     default: Any = None
-    """The value where none is given."""
+    """The value if none is given."""
     example: Any = None
-    """A value that shows what is meant; nothing reads it at run time."""
+    """An example of a value; it has no effect at run time."""
     enum_values: list[Any] | None = None
-    """The only values that it may have."""
+    """The only allowed values."""
     nullable: bool = unless_empty(False)
-    """Whether `null` is a value of it."""
+    """Whether `null` is an allowed value."""
     items: Property | None = None
-    """Of an `array`: what each item is."""
+    """Of an `array`: the type of its items."""
     properties: list[Property] | None = None
     """Of an `object`: its properties."""
     values: Property | None = None
@@ -64,22 +64,22 @@ class Connection(Node):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
 
     kind: Literal["key", "reference", "remote", "anonymous", "foundry", "oauth"] = "key"
-    """How the far end knows who calls: by a key, by a connection registered under a name, or not at all."""
+    """The authentication: by a key, by a connection registered under a name, or none."""
     authentication_mode: str | None = None
     """Of `oauth` for an MCP server: `system`, the default with a `clientSecret`, for tokens of the client's own, or
-    `user` for those that a person has granted (`perdure connect`)."""
+    `user` for tokens that a person has granted (`perdure connect`)."""
     usage_description: str | None = None
-    """For whoever reads the file; nothing depends on it."""
+    """For the file's readers; it has no effect."""
     endpoint: str | None = None
     """The base URL. Without one, the provider's own."""
     api_version: str | None = None
     """Of a resource of Azure: the version of its API, such as `2024-10-21`."""
     api_key: str | None = Field(default=None, repr=False)
-    """The key, as a reference: `${env:NAME}` or `${credential:ID}`. It is resolved on the worker."""
+    """The key, as a reference: `${env:NAME}` or `${credential:ID}`. The worker resolves it."""
     name: str | None = None
     """Of a `reference`: the name under which a connection is registered."""
     target: str | None = None
-    """Of a `reference`: what it leads to, for whoever reads the file."""
+    """Of a `reference`: its target, for the file's readers."""
     connection_type: str | None = None
     """Of a `foundry` connection: its type there."""
     client_id: str | None = None
@@ -87,39 +87,39 @@ class Connection(Node):
     client_secret: str | None = Field(default=None, repr=False)
     """Of `oauth`: that client's secret, as a reference."""
     token_url: str | None = None
-    """Of `oauth`: where a token is asked for."""
+    """Of `oauth`: the URL that issues tokens."""
     issuer: str | None = None
     """Of `oauth` for an MCP server: the URL of the authorization server that the client belongs to."""
     scopes: list[str] | str | None = None
-    """Of `oauth`: what the token is asked for."""
+    """Of `oauth`: the scopes of the token."""
 
 
 class Binding(Node):
-    """Gives a tool parameter the value of an input of the run; the model does not see it (§2.8)."""
+    """Binds a tool parameter to an input of the run; the model does not see the parameter (§2.8)."""
 
     input: str
     """The name of an input of the agent."""
 
 
 MAX_CONTEXT = 100
-"""Messages of the conversation that go along with a call."""
+"""The most messages of the conversation that go along with a call."""
 
 
 MAX_DECIDERS = 20
-"""So many people may have to agree about one call."""
+"""The most people whose agreement one call may need."""
 
 
 class ApprovalPolicy(Node):
-    """Who may decide about a call. A gateway has to vouch for them, but where only `escalateAfter` is said."""
+    """The people who may decide a call. A gateway must identify them, unless only `escalateAfter` is set."""
 
     by: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = None
-    """Roles: who has one of them may decide. Without it, everybody whom a gateway vouches for."""
+    """Roles: a person with any of them may decide. Without it, every person whom a gateway identifies."""
     not_requester: bool = False
-    """Whether those may not decide who have started the run, or have said something to it."""
+    """Whether the people who started the run, or sent it messages, may not decide."""
     count: int = Field(default=1, ge=1, le=MAX_DECIDERS)
-    """How many people must approve the same arguments. One who denies is enough for a denial."""
+    """The number of people who must approve the same arguments. A single denial denies the call."""
     escalate_after: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
-    """Seconds after which the role `to` may decide, too, and is asked to."""
+    """Seconds after which the role `to` is asked, and may decide, too."""
     to: str | None = Field(default=None, min_length=1, max_length=200)
     """The role that is asked then."""
 
@@ -133,17 +133,17 @@ class ApprovalPolicy(Node):
 
     @property
     def needs_vouch(self) -> bool:
-        """Return whether only those may decide for whom a gateway vouches."""
+        """Return whether a gateway must identify the deciders."""
         return bool(self.by) or self.not_requester or self.count > 1
 
     @property
     def as_json(self) -> JsonObject:
-        """Return it as the agent's file has it."""
+        """Return the policy in the agent file's form."""
         written: JsonObject = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         return written
 
     def with_stricter(self, other: ApprovalPolicy | None) -> ApprovalPolicy:
-        """Return what both say together. Raises ValueError where no role is in both."""
+        """Return the combination of both policies. Raises ValueError if they have no role in common."""
         if other is None:
             return self
         by = self.by or other.by
@@ -159,7 +159,7 @@ class ApprovalPolicy(Node):
         )
 
     def in_words(self) -> str:
-        """Return it as people read it."""
+        """Return the policy in words."""
         who = " or ".join(self.by) if self.by else "anybody whom a gateway vouches for" if self.needs_vouch else ""
         several = f"{self.count} people" if self.count > 1 else ""
         others = "who have not asked for it" if self.not_requester else ""
@@ -168,7 +168,7 @@ class ApprovalPolicy(Node):
 
 
 def needs_gateway(deciders: JsonObject | ApprovalPolicy | None) -> bool:
-    """Return whether only a gateway passes on decisions about a call with these deciders; None is anybody."""
+    """Return whether decisions about a call with these deciders must come through a gateway; None means anybody."""
     return deciders is not None and ApprovalPolicy.model_validate(deciders).needs_vouch
 
 
@@ -177,57 +177,57 @@ def _escalation(policy: ApprovalPolicy) -> float:
 
 
 class ToolPolicy(Node):
-    """How a tool is offered, and its calls executed: its key `perdure` in the file. What is absent is left to the
-    tool's code."""
+    """The offer of a tool, and the execution of its calls: its key `perdure` in the file. The tool's code decides any
+    absent field."""
 
     timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds for one execution."""
     retries: int | None = Field(default=None, ge=0, le=100)
-    """How often an execution that has failed is repeated."""
+    """How often a failed execution is repeated."""
     idempotent: bool | None = None
-    """False for a tool that must not be repeated when an execution was lost with its worker."""
+    """False for a tool that must not be repeated after an execution was lost with its worker."""
     parallel_safe: bool | None = None
-    """False for a tool beside which no other one may run."""
+    """False for a tool that must not run at the same time as another one."""
     approval: Literal["always", "never"] | ApprovalPolicy | None = None
-    """Whether a person must approve each call; a map says that one must, and who may (`approval`, below)."""
+    """Whether a person must approve each call; a map implies that, and names the deciders (`approval`, below)."""
     approval_timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
-    """Seconds until a call that nobody has decided about is denied."""
+    """Seconds until an undecided call is denied."""
     local: bool | None = None
-    """True for a fast, pure function, which is then executed as a local activity."""
+    """True for a fast, pure function, which then runs as a local activity."""
     max_result: int | None = Field(default=None, gt=0)
-    """Bytes of text that the model is shown of one result."""
+    """The bytes of text of one result that the model reads."""
     context: int | None = Field(default=None, ge=0, le=MAX_CONTEXT)
-    """So many of the last messages of the conversation go along with a call, for functions and other agents."""
+    """The number of last messages of the conversation that go along with a call, for functions and other agents."""
     message: str | None = None
-    """For `kind: prompty`: the parameter that is said to the other agent, as the last message that it begins with."""
+    """For `kind: prompty`: the parameter whose value is the last message of the other agent's first conversation."""
     prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,32}$")
-    """The model calls the tool's functions by names that begin with it and `_`."""
+    """A prefix for the names of the tool's functions; `_` follows it."""
     allowed_tools: list[str] | None = None
-    """Those of the tool's functions that are offered, by their names without the prefix; without it, all."""
+    """The functions of the tool that are offered, by their names without the prefix; without it, all."""
     denied_tools: list[str] | None = None
-    """Those of them that are not offered."""
+    """The functions of the tool that are not offered."""
 
 
 class _Tool(Node):
     name: str
-    """The name that the model calls; where a server offers several functions, what they are declared under."""
+    """The name that the model calls; for a server with several functions, the name of their declaration."""
     description: str | None = None
-    """What the model is told of it."""
+    """Its description for the model."""
     bindings: dict[str, Binding] | None = None
-    """Parameter → the input whose value it gets; the model does not see it."""
+    """Parameter → the input that it is bound to; the model does not see it."""
     perdure: ToolPolicy | None = None
-    """How calls of it are executed."""
+    """The execution of its calls."""
     locked: str | None = None
-    """What the lock beside the agent's file pins of it (`perdure lock`), as JSON; no file has it."""
+    """Its pins in the lock beside the agent's file (`perdure lock`), as JSON; not part of any file."""
 
     def offered_name(self, name: str) -> str:
-        """Return the name by which the model is offered one of the tool's functions."""
+        """Return the name of one of the tool's functions for the model."""
         prefix = self.perdure.prefix if self.perdure else None
         return f"{prefix}_{name}" if prefix else name
 
     @property
     def is_handoff(self) -> bool:
-        """Whether the run goes on as another agent after a call of it."""
+        """Whether the run continues as another agent after a call of it."""
         return False
 
 
@@ -236,22 +236,22 @@ class FunctionTool(_Tool):
 
     kind: Literal["function"] = "function"
     parameters: list[Property] | None = None
-    """The arguments; without them, the function's signature says them."""
+    """The arguments; without them, those of the function's signature."""
     strict: bool | None = None
-    """Whether the provider holds the model's arguments to the schema."""
+    """Whether the provider enforces the schema on the model's arguments."""
     of: str | None = unless_empty(None)
-    """The name that the file declares, of a function that the model is offered by another one; no file has it."""
+    """The name in the file, for a function that the model is offered under another one; not part of any file."""
 
 
 class McpApprovalMode(Node):
-    """Which tools of an MCP server need an approval (§2.8)."""
+    """The tools of an MCP server that need an approval (§2.8)."""
 
     kind: Literal["always", "never", "specify"]
-    """All of them, none, or those that the lists name."""
+    """All of them, none, or those in the lists."""
     always_require_approval_tools: list[str] | None = None
     """Tools whose calls a person must approve."""
     never_require_approval_tools: list[str] | None = None
-    """Tools whose calls need nobody."""
+    """Tools whose calls need no approval."""
 
 
 class McpTool(_Tool):
@@ -261,15 +261,15 @@ class McpTool(_Tool):
     connection: Connection | None = None
     """The server, if it is reached over HTTP."""
     server_name: str | None = None
-    """The server's name; without one, that of the tool."""
+    """The server's name; the tool's name by default."""
     server_description: str | None = None
-    """What the model is told of the server."""
+    """The server's description for the model."""
     approval_mode: McpApprovalMode | None = None
-    """Which calls wait for a person."""
+    """The calls that wait for a person."""
     allowed_tools: list[str] | None = None
-    """Those of the server's tools that are offered; without it, all."""
+    """The server's tools that are offered; without it, all."""
     options: dict[str, Any] | None = None
-    """How a server is started or reached, as far as `connection` does not say it."""
+    """The start or the address of the server, in addition to `connection`."""
 
 
 class OpenApiTool(_Tool):
@@ -277,13 +277,13 @@ class OpenApiTool(_Tool):
 
     kind: Literal["openapi"] = "openapi"
     connection: Connection | None = None
-    """How calls are authorised, and another base URL."""
+    """The authorisation of calls, and another base URL."""
     specification: str | None = None
-    """The URL of an OpenAPI document, or a path that is relative to the agent's file."""
+    """The URL of an OpenAPI document, or a path relative to the agent's file."""
     options: dict[str, Any] | None = None
-    """Which operations are offered: `operations`, `tags`, `exclude`; `variables` of the server."""
+    """The operations that are offered: `operations`, `tags`, `exclude`; `variables` of the server."""
     recorded: str | None = None
-    """What `start_run` has found in the file, as JSON; no file has it."""
+    """The content of the file at `start_run`, as JSON; not part of any file."""
 
 
 class PromptyTool(_Tool):
@@ -293,9 +293,9 @@ class PromptyTool(_Tool):
     path: str
     """The other agent's file, relative to this one."""
     mode: Literal["single", "agentic", "handoff"] = "single"
-    """`single`: one model call. `agentic`: a run with its tools. `handoff`: this run goes on as that agent."""
+    """`single`: one model call. `agentic`: a run with its tools. `handoff`: this run continues as that agent."""
     parameters: list[Property] | None = None
-    """What the model gives it: its inputs, without them."""
+    """The arguments of a call; by default, the other agent's inputs."""
 
     @property
     def is_handoff(self) -> bool:
@@ -308,30 +308,30 @@ class CustomTool(_Tool):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
 
     kind: str
-    """What executes it: `function`, `mcp`, `openapi`, `prompty`, `a2a`, `builtin`, … or a kind of your own."""
+    """The kind of executor: `function`, `mcp`, `openapi`, `prompty`, `a2a`, `builtin`, … or a custom kind."""
     connection: Connection | None = None
     """For the code of that kind."""
     options: dict[str, Any] | None = None
     """For the code of that kind."""
     parameters: list[Property] | None = None
-    """What the model may say in a call."""
+    """The arguments of a call."""
     recorded: str | None = None
-    """What the code of that kind has found in files when the run was started; no file has it."""
+    """The content that the code of that kind read from files at the start of the run; not part of any file."""
 
 
 OFFERED: Literal["perdure.offered"] = "perdure.offered"
 
 
 class OfferedFunction(_Tool):
-    """A function that a declared tool offers to the model; no file has one. Its kind of tool has prepared it."""
+    """A function that a declared tool offers to the model; not part of any file. Its kind of tool prepares it."""
 
     kind: Literal["perdure.offered"] = OFFERED
     of: str
-    """The name of the tool that the file declares; a tool that offers one function alone may share its name."""
+    """The tool's name in the file; a tool that offers only one function may share its name."""
     schema_: JsonObject = Field(alias="schema")
-    """The JSON Schema of the arguments, as the model is told."""
+    """The JSON Schema of the arguments, as the model sees it."""
     details: JsonObject = {}
-    """What the kind of tool wants to know when the function is called. It is recorded: no secrets."""
+    """Data of the kind of tool for the function's calls. It is recorded: no secrets."""
 
 
 def _tool_tag(value: Any) -> str:

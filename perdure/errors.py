@@ -4,18 +4,18 @@ Exception
 ├── LoadError (ValueError)            a file is wrong; names file, field, line (§2, §4)
 │   └── ReferencedFileNotFoundError   a `${file:…}` does not exist; a FileNotFoundError too
 ├── RenderError (ValueError)          a template is wrong, or an input forges a role marker (§5, §6)
-├── UnsupportedMediaError (ValueError)    the model's API takes no such image, file or recording
+├── UnsupportedMediaError (ValueError)    the model's API does not accept such an image, file or recording
 ├── InvokerError                      no renderer, parser or provider has that key (§11)
 ├── ToolArgumentError (ValueError)    the model's tool arguments are not a JSON object (§9.8)
 ├── ModelError                        a model call failed, for one of the listed reasons
-├── ConfigurationError                the set-up is wrong; says what to type
+├── ConfigurationError                the set-up is wrong; names the command to type
 ├── ApprovalError                     a decision about a waiting tool call was not accepted
-├── RunNotFound                       there is no run of that id, or it has ended where only an open one will do
-├── GoOnError                         a held run was not let go on; `kind` says why
-├── CompletionError                   a tool call was not finished with a token; `kind` says why
-├── DeletionError                     a run, a session or a schedule was not deleted; `kind` says why
+├── RunNotFound                       no run has that id, or it has ended and the operation needs an open one
+├── GoOnError                         a held run was not resumed; `kind` is the reason
+├── CompletionError                   a tool call was not finished with a token; `kind` is the reason
+├── DeletionError                     a run, a session or a schedule was not deleted; `kind` is the reason
 ├── UnknownCallError (LookupError)    the run has no result of such a tool call
-├── SessionError                      a session did not take a message; `kind` says why
+├── SessionError                      a session did not accept a message; `kind` is the reason
 └── RunError                          a run ended without a result
     ├── RunCancelled
     ├── GuardrailError                an input or output guardrail denied (§13.4)
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def warn_caller(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of the first line outside perdure that has led here."""
+    """Warn with the position of the first caller outside perdure."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "perdure":
         frame, level = frame.f_back, level + 1
@@ -49,7 +49,7 @@ def warn_caller(text: str, category: type[Warning] = UserWarning) -> None:
 
 
 class PromptyWarning(UserWarning):
-    """A `.prompty` file has what nothing reads, or a variable that is no input: hardly what its author means."""
+    """A `.prompty` file has a property without effect, or a variable that is not an input: probably a mistake."""
 
 
 class LoadError(ValueError):
@@ -84,11 +84,12 @@ class RenderError(ValueError):
 
 
 class UnsupportedMediaError(ValueError):
-    """The API of the agent's model takes no such image, file or recording; the text says what it takes."""
+    """The API of the agent's model does not accept such an image, file or recording; the text lists the accepted
+    types."""
 
 
 class InvokerError(Exception):
-    """The agent names a key under which nothing is registered (§11)."""
+    """The agent names an unregistered key (§11)."""
 
 
 class ToolArgumentError(ValueError):
@@ -96,15 +97,15 @@ class ToolArgumentError(ValueError):
 
 
 class ConfigurationError(Exception):
-    """The set-up is incomplete or wrong; the text names what is missing and says what to type."""
+    """The set-up is incomplete or wrong; the text names the missing part and the command to type."""
 
 
 class ApprovalError(Exception):
     """A decision about a tool call was not accepted, and changes nothing; an unconfirmed one may still arrive.
 
-    `kind` says why: `unknown` call id, `decided` already in another way, `stale` digest, edited `arguments` that do not
-    fit the schema, denied by the tool `guardrail`, an `answer` that the question does not take, a `question` that is to
-    be answered, an `approval` that is not, a `too_large` decision, `ended` run, `unconfirmed` by any worker,
+    `kind` is the reason: `unknown` call id, `decided` already in another way, `stale` digest, edited `arguments` that
+    do not fit the schema, denied by the tool `guardrail`, an `answer` that the question does not accept, a `question`
+    that needs an answer, an `approval` that does not, a `too_large` decision, `ended` run, `unconfirmed` by any worker,
     `unreadable` decision.
     """
 
@@ -112,11 +113,12 @@ class ApprovalError(Exception):
         super().__init__(message)
         self.kind = kind
         self.pending = list(pending)
-        """What waits for a person in the run, as far as that could be asked."""
+        """The calls of the run that wait for a person, if they could be read."""
 
 
 class RunNotFound(Exception):
-    """The server keeps no run of that id, what it keeps is none, or the run has ended and takes no more messages."""
+    """The server has no run of that id, the workflow of that id is not a run, or the run has ended and accepts no more
+    messages."""
 
 
 ModelErrorKind = Literal[
@@ -141,7 +143,7 @@ ModelErrorKind = Literal[
 
 
 class ModelError(Exception):
-    """One model call failed. Its `kind` decides what the run does about it (`perdure docs providers`)."""
+    """One model call failed. Its `kind` decides the run's reaction (`perdure docs providers`)."""
 
     def __init__(
         self,
@@ -162,28 +164,28 @@ class ModelError(Exception):
         self.status = status
         self.request_id = request_id
         self.retry_after = retry_after
-        """Seconds that the provider asks to wait; None if it does not say."""
+        """Seconds that the provider asks to wait; None if it gives none."""
         self.address = address
-        """The host that was asked, and its port."""
+        """The host of the server, and its port."""
         self.model = model
-        """The model that was asked for."""
+        """The requested model."""
         self.limit: int | None = None
-        """Of a request that is too long: how much the model takes, mostly in tokens, as far as the provider says so."""
+        """For a request that is too long: the model's limit, mostly in tokens, if the provider names it."""
         self.asked: int | None = None
-        """How much the request had, in the same unit."""
+        """The size of the request, in the same unit."""
         self.usage: Usage | None = None
-        """What the call has used all the same; None where that is not known, or nothing."""
+        """The usage of the failed call; None if it is unknown, or nothing."""
         self.cost_usd: float | None = None
-        """What that has cost, in US dollars; None where it is not known."""
+        """The cost of that usage, in US dollars; None if unknown."""
         self.so_far: Any = None
-        """What the attempts of the call have left, for the next time that it is made."""
+        """The progress of the call's attempts, for its next attempt."""
 
     def __str__(self) -> str:
-        return self.message  # Without what was taken out of it since.
+        return self.message  # Without any parts removed since.
 
     @property
     def account(self) -> str:
-        """Message, and what is known of the call: status, address, model, request id."""
+        """Return the message, and the details of the call: status, address, model, request id."""
         known = [
             f"status {self.status}" if self.status else "",
             f"from {self.address}" if self.address else "",
@@ -216,13 +218,13 @@ class RunError(Exception):
 
 
 class RunCancelled(RunError):
-    """The run was cancelled (§13.2); `reason` is the one that was given."""
+    """The run was cancelled (§13.2); `reason` is the canceller's."""
 
     kind = "cancelled"
 
 
 class GuardrailError(RunError):
-    """An input or output guardrail denied (§13.4); `reason` is the one that it gave."""
+    """An input or output guardrail denied (§13.4); `reason` is the guardrail's."""
 
     kind = "guardrail_denied"
 
@@ -236,7 +238,7 @@ class MaxIterationsError(RunError, RuntimeError):
 
 
 class OutputError(RunError):
-    """The model's answer does not fit the agent's `outputs`, or the `output_type` of the call; `reason` says why."""
+    """The model's answer does not fit the agent's `outputs`, or the `output_type` of the call; `reason` explains it."""
 
     kind = "output"
     text = ""
@@ -244,11 +246,11 @@ class OutputError(RunError):
 
 
 class LimitExceededError(RunError):
-    """A budget of `RunOptions` ran out, or the model repeated its tool calls too often; `reason` says which."""
+    """A budget of `RunOptions` ran out, or the model repeated its tool calls too often; `reason` names which."""
 
     kind = "limit_exceeded"
     option: str | None = None
-    """The field of `RunOptions` that is the limit; None where a higher value would not help."""
+    """The field of `RunOptions` that is the limit; None if a higher value would not help."""
 
     @classmethod
     def of_option(cls, option: str, message: str, *, reason: str | None) -> LimitExceededError:
@@ -289,14 +291,14 @@ RUN_ERRORS: dict[str, type[RunError]] = {
         PayloadTooLargeError,
     )
 }
-"""Error kind, which is also the Temporal error type, → the class of the error that the caller gets."""
+"""Error kind, which is also the Temporal error type → the class of the error for the caller."""
 
 
 class GoOnError(Exception):
-    """A held run was not let go on, or not as it was asked to; an unconfirmed request may still arrive.
+    """A held run was not resumed, or not as requested; an unconfirmed request may still arrive.
 
-    `kind` says why: `not_held`; `options` that can't change, or have no such value; a `budget` that would be used up
-    still; `ended` run; `unconfirmed` by any worker; `unreadable`, or `crowded` by what else has come.
+    `kind` is the reason: `not_held`; `options` that can't change, or have an invalid value; a `budget` that would still
+    be used up; `ended` run; `unconfirmed` by any worker; `unreadable`, or `crowded` out by other requests.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:
@@ -307,9 +309,9 @@ class GoOnError(Exception):
 class CompletionError(Exception):
     """A tool call that waits for another system was not finished; an unconfirmed completion may still arrive.
 
-    `kind` says why: `unknown` token, or what is none; `completed` before in another way, as the text says; `ended`
+    `kind` is the reason: `unknown` or malformed token; `completed` before in another way, as the text explains; `ended`
     without being finished; `early`, before its tool has returned; `too_large` result; `unconfirmed` by any worker;
-    `unreadable`, or `crowded` by what else has come.
+    `unreadable`, or `crowded` out by other requests.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:
@@ -318,10 +320,11 @@ class CompletionError(Exception):
 
 
 class DeletionError(Exception):
-    """Something was not deleted, or not all of it; the next try goes on where this one stopped.
+    """Something was not deleted, or only in part; the next attempt continues where this one stopped.
 
-    `kind` says why: `open`: it is under way; `forking`: a fork has to load its conversation from there yet; `storage`:
-    values are where this process can't look; `slow`: it has not ended after it was terminated; `other`: it is no run.
+    `kind` is the reason: `open`: it has not ended; `forking`: a fork still has to load its conversation from there;
+    `storage`: values are in a storage that this process can't access; `slow`: it has not ended after its termination;
+    `other`: it is not a run.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:
@@ -330,21 +333,21 @@ class DeletionError(Exception):
 
 
 class UnknownCallError(LookupError):
-    """The run has no tool call of that id, or none that has a result; the text names those that there are."""
+    """The run has no tool call of that id, or none with a result; the text names the existing ones."""
 
 
 class SessionError(Exception):
-    """A session did not take a message; an unconfirmed one may still arrive.
+    """A session did not accept a message; an unconfirmed one may still arrive.
 
-    `kind` says why: `busy` with a run (or too many messages wait), `closing`: the session takes no more messages,
-    `ended` before the run of the message has begun, `unconfirmed` by any worker, `empty` or `too_large` message,
-    `renumbered` run of a queued one, `refused` or `unreadable`, as the text says.
+    `kind` is the reason: `busy` with a run (or too many messages wait), `closing`: the session accepts no more
+    messages, `ended` before the run of the message began, `unconfirmed` by any worker, `empty` or `too_large` message,
+    `renumbered` run of a queued one, `refused` or `unreadable`, as the text explains.
     """
 
     def __init__(self, message: str, *, kind: str, message_id: str = "", reason: str = "") -> None:
         super().__init__(message)
         self.kind = kind
         self.reason = reason
-        """What keeps an unconfirmed message from being taken."""
+        """The reason why a message is unconfirmed."""
         self.message_id = message_id
-        """Sent again under this id, the message counts once."""
+        """Repeated under this id, the message counts once."""

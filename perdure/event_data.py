@@ -1,4 +1,4 @@
-"""The data of each event type (`perdure docs events`), for readers and for those who emit events."""
+"""The data of each event type (`perdure docs events`), for readers and emitters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .messages import CutShort, Message
 
 class RestrictedData(TypedDict, total=False):
     deciders: JsonObject
-    """Who may decide (`approval` in the agent's file), where not everybody may."""
+    """The people who may decide (`approval` in the agent's file), unless everybody may."""
 
 
 class PermissionRequestedData(RestrictedData):
@@ -23,51 +23,51 @@ class PermissionRequestedData(RestrictedData):
     kind: str
     """`approval`, or `question`: then `arguments` has its text."""
     reason: str | None
-    """Why a person is asked, if the tool or a guardrail has said so."""
+    """The reason to ask a person, if the tool or a guardrail gave one."""
     deadline: float | None
-    """When it is denied by itself, in seconds since the epoch; None for never."""
+    """When it is denied automatically, in seconds since the epoch; None for never."""
     choices: list[str]
     """The answers that a question suggests, or allows."""
     description: str | None
     schema: JsonObject | None
-    """The JSON Schema that edited arguments must fit; None where that is not known."""
+    """The JSON Schema that edited arguments must fit; None if unknown."""
     digest: str
     """Identifies the call with these arguments: `approve(digest=…)`."""
 
 
 class VouchedData(TypedDict, total=False):
     vouched: list[JsonObject]
-    """Who has decided, as a gateway vouches for it: name, tenant, roles, the key's id, and when."""
+    """The deciders, as signed by a gateway: name, tenant, roles, the key's id, and the time."""
 
 
 class PermissionCompletedData(VouchedData):
     name: str
     approved: bool
     by: str | None
-    """Who decided; without `vouched`, as far as they said."""
+    """The decider; without `vouched`, an unverified claim."""
     reason: str | None
     arguments: JsonObject | None
-    """What ran in place of the model's arguments; None where nothing was edited."""
+    """The arguments that ran instead of the model's; None if they were not edited."""
     answer: str | None
-    """To a question; None where it was not answered, and for approvals."""
+    """The answer to a question; None without an answer, and for approvals."""
     digest: str
-    """Of the call, as in `permission_requested`."""
+    """The call's digest, as in `permission_requested`."""
 
 
 class PermissionVoteData(TypedDict):
-    """One of several who have to agree has approved."""
+    """One of several required approvers has approved."""
 
     name: str
     vote: JsonObject
-    """Name, tenant, roles, the key's id, when; `arguments` or `answer`, as an approval has them."""
+    """Name, tenant, roles, the key's id, time; `arguments` or `answer`, as in an approval."""
     votes: int
-    """So many have approved the same by now, of `count` who have to."""
+    """The number of equal approvals up to now, of `count` required ones."""
     count: int
     digest: str
 
 
 class PermissionEscalatedData(TypedDict):
-    """Nobody has decided in time: a further role is asked to."""
+    """No decision came in time: a further role is asked."""
 
     name: str
     to: str
@@ -109,7 +109,7 @@ EventType = Literal[
 NotWhole = Literal["cut_short", "paused"]
 OnStale = Literal["tell", "go_on", "hold", "fail"]
 HoldReason = Literal["rate_limit", "credentials", "server", "context", "tool", "budget", "paused", "stale"]
-"""Why a run is held (`perdure docs holding`)."""
+"""The reason why a run is held (`perdure docs holding`)."""
 
 
 class TokenData(TypedDict):
@@ -133,9 +133,9 @@ class ToolCallStartData(TypedDict):
 class ChildStartedData(TypedDict):
     name: str
     run_id: str
-    """The id of the run that the tool call has started."""
+    """The id of the run that the tool call started."""
     first_run_id: str
-    """Temporal's id of that run's first link, which tells it from a later run of the same id."""
+    """The run id of that run's first link, which distinguishes it from a later run of the same id."""
 
 
 class ToolProgressData(TypedDict):
@@ -148,26 +148,26 @@ class ToolProgressData(TypedDict):
 
 class UnusualResultData(TypedDict, total=False):
     isShortened: bool
-    """The model reads less than the tool returned, which `RunHandle.tool_result` gives."""
+    """The model reads a part of the tool's result; `RunHandle.tool_result` returns all of it."""
     size: int
-    """How many bytes of text the tool returned."""
+    """The bytes of text that the tool returned."""
     isDenied: bool
-    """A guardrail or a person has denied the call."""
+    """A guardrail or a person denied the call."""
     isCancelled: bool
-    """The run was cancelled before the call was executed, or while it was."""
+    """The run was cancelled before or during the call's execution."""
     outcomeUnknown: bool
-    """The call may have taken effect although this is no success."""
+    """The call may have taken effect although it did not succeed."""
 
 
 class ToolResultData(UnusualResultData):
     name: str
     result: str
-    """As the model reads it."""
+    """In the form for the model."""
 
 
 class StatusReason(TypedDict, total=False):
     reason: str
-    """Why a model call is made again: what its last attempt failed of."""
+    """The reason for another attempt: the failure of the last one."""
 
 
 class StatusData(StatusReason):
@@ -175,7 +175,7 @@ class StatusData(StatusReason):
 
 
 class LoggedMessagesUpdatedData(TypedDict):
-    """As logs keep it: without the messages, which the conversation's version stands for."""
+    """The form in logs: without the messages, which the conversation's version represents."""
 
 
 class MessagesUpdatedData(LoggedMessagesUpdatedData):
@@ -183,7 +183,7 @@ class MessagesUpdatedData(LoggedMessagesUpdatedData):
 
 
 class LoggedDoneData(TypedDict):
-    """As logs keep it: without the messages."""
+    """The form in logs: without the messages."""
 
     response: str
     cutShort: NotRequired[CutShort]
@@ -202,25 +202,25 @@ class CancelledData(TypedDict):
 
 
 class HeldData(TypedDict):
-    """The run does nothing more until somebody lets it go on, or cancels it."""
+    """The run waits until a person resumes or cancels it."""
 
     reason: HoldReason
     kind: str
-    """Of the error with which the run would have failed."""
+    """The kind of the error with which the run would have failed."""
     message: str
     option: str | None
     """The field of `RunOptions` whose limit is reached; None for another reason."""
 
 
 class WentOnData(TypedDict):
-    """Somebody has let the held run go on."""
+    """A person resumed the held run."""
 
     by: str | None
-    """Who, as far as they said."""
+    """The person, if given."""
     options: JsonObject
-    """The fields of `RunOptions` that have changed."""
+    """The changed fields of `RunOptions`."""
     model: str | None
-    """The model that is called from now on, as `PROVIDER/ID`; None for the same."""
+    """The model from now on, as `PROVIDER/ID`; None for the same."""
 
 
 class SleptData(TypedDict):
@@ -228,14 +228,14 @@ class SleptData(TypedDict):
 
     seconds: float
     then: OnStale
-    """What the run does now (`RunOptions.on_stale`)."""
+    """The run's reaction (`RunOptions.on_stale`)."""
 
 
 class HandoffData(TypedDict):
     """From its next model call on, the run is another agent."""
 
     name: str
-    """Of the agent, as the tool `transfer_to_NAME` has it."""
+    """The agent's name, as in the tool `transfer_to_NAME`."""
     reason: str
     """The model's reason; "" for none."""
 
@@ -260,13 +260,13 @@ class CompactionFailedData(TypedDict):
 
 class LlmStartData(TypedDict, total=False):
     turn: int
-    """`RunOptions.turn`, where it is set."""
+    """`RunOptions.turn`, if it is set."""
     tools: list[str]
-    """The tools that the model is offered, where a function decides that (`RunOptions.prepare_tools`)."""
+    """The tools offered to the model, if a function chooses them (`RunOptions.prepare_tools`)."""
 
 
 class CountedData(TypedDict):
-    """What each model call counts."""
+    """The counts of each model call."""
 
     input_tokens: int
     output_tokens: int
@@ -280,78 +280,78 @@ class UsageData(CountedData, total=False):
     """The fields of `Usage`."""
 
     cache_write_1h_tokens: int
-    """Absent where it is 0, as the next one."""
+    """Absent if it is 0, like the next one."""
     lost_tokens: int
 
 
 class AnsweredData(TypedDict, total=False):
     model: str
-    """Where the agent has a `fallback`: which model has answered, as `PROVIDER/ID`."""
+    """If the agent has a `fallback`: the model that answered, as `PROVIDER/ID`."""
     lostAttempts: int
-    """How many attempts were lost together with their workers, after they had asked the model."""
+    """The number of attempts lost together with their workers, after they had called the model."""
     text: str
-    """With `stream=True`: what the model has said before the tools that it asks for (§9.3)."""
-    ended: NotWhole  # Absent for a reply that is whole.
+    """With `stream=True`: the model's text before its tool calls (§9.3)."""
+    ended: NotWhole  # Absent for a complete reply.
 
 
 class LlmCompleteData(AnsweredData):
     usage: UsageData
     finishReason: str | None
     costUsd: float | None
-    """What the call has cost, in US dollars; None where its price is not known."""
+    """The call's cost, in US dollars; None if its price is unknown."""
 
 
 class ModelFallbackData(TypedDict):
-    """A model has failed for good, and another one is called in its place from now on."""
+    """A model failed for good, and another one replaces it from now on."""
 
     failed: str
-    """As `PROVIDER/ID`, as `model` is."""
+    """As `PROVIDER/ID`, like `model`."""
     kind: str
-    """Of the failure, such as `quota_exhausted`."""
+    """The kind of the failure, such as `quota_exhausted`."""
     message: str
     model: str
 
 
 class ProviderToolData(TypedDict):
-    """What the provider has executed itself during a model call (`kind: provider`)."""
+    """A tool call that the provider itself executed during a model call (`kind: provider`)."""
 
     name: str
     id: str
     status: str
     details: JsonObject
-    """What the provider says of it, such as the query of a web search; long values are cut."""
+    """The provider's details, such as the query of a web search; long values are cut."""
 
 
 class CostWarningData(TypedDict):
-    """Of the event that comes once, when a run has cost `warn_cost_usd`."""
+    """Emitted once, when the cost of a run has reached `warn_cost_usd`."""
 
     costUsd: float
-    """So far, with the runs that it has called."""
+    """The cost up to now, including the runs that it called."""
     warnCostUsd: float
     maxCostUsd: float | None
     """`RunOptions.max_cost_usd`, at which the run ends; None for no limit."""
 
 
 class ProgressData(TypedDict):
-    """Before a tool is executed, with `RunOptions.progress`: the whole of KAOS's progress block."""
+    """Emitted before a tool is executed, with `RunOptions.progress`: the whole of KAOS's progress block."""
 
     type: str
     """`progress`."""
     step: int
-    """Which of the model calls in which the model may act has asked for it, from 1."""
+    """The number of the model call that asked for it, of those in which the model may act, from 1."""
     max_steps: int
     """`RunOptions.max_iterations`."""
     action: str
-    """`tool_call`, or `delegate` where the tool is another agent."""
+    """`tool_call`, or `delegate` if the tool is another agent."""
     target: str
     """The name of the tool or, without `delegate_to_`, of the agent."""
 
 
 LoggedData = JsonView
-"""What a run emits: one of the types above. To two of them the reader adds the messages. `text_reset` is the reader's
-own, and `tool_progress` is told live alone."""
+"""The data that a run emits: one of the types above. The reader adds the messages to two of them. `text_reset` comes
+from the reader, and `tool_progress` is only sent live."""
 
 EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
     {type: globals()[f"{type.title().replace('_', '')}Data"] for type in get_args(EventType)}
 )
-"""Event type → the type of its data, as a reader sees it: a `tool_result` has `ToolResultData`."""
+"""Event type → the type of its data for readers: a `tool_result` has `ToolResultData`."""

@@ -1,4 +1,4 @@
-"""The events of a run: its log, and what a reader makes of the log (§13.1)."""
+"""The events of a run: its log, and a reader's view of the log (§13.1)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Kind: TypeAlias = type[Data]
 TERMINAL_EVENTS: frozenset[EventType] = frozenset({"done", "cancelled", "failed"})
 """A run emits exactly one of these, as its last event."""
 ASKING_EVENTS: frozenset[EventType] = frozenset({"permission_requested", "permission_vote"})
-"""After one of these, a call waits for a person: for the next of several, behind the second."""
+"""After one of these, a call waits for a person: after the second, for the next of several."""
 
 CONVERSATION_EVENTS: frozenset[str] = frozenset({"messages_updated", "done"})
-"""Their data has `messages`, the whole list at that moment; logs keep the conversation's version instead."""
+"""Their data has `messages`, the whole list at that moment; logs contain the conversation's version instead."""
 
 
 class RunEvent(BaseModel):
-    """One event, as a reader sees it."""
+    """One event for readers."""
 
     seq: int
     """Counts from 1 without gaps, across all links of the run."""
@@ -34,22 +34,22 @@ class RunEvent(BaseModel):
     iteration: int
     """The iteration that the event belongs to, from 1; 0 before the first."""
     data: JsonObject
-    """What `perdure.event_data` declares for `type`; `data_as` gives it with static types."""
+    """The data that `perdure.event_data` declares for `type`; `data_as` returns it with static types."""
     time: float = 0.0
     """Seconds since the epoch, by the workflow's clock; 0 for tokens."""
     call_id: str | None = None
     """The tool call that the event is about."""
     run_id: str | None = unless_empty(None)
-    """The called run that the event belongs to, where a run is read together with those that it has called."""
+    """The called run that the event belongs to, if a run is read together with those that it called."""
     position: str = ""
-    """Where a stream stands after this event, in the middle of a text too: what `after` takes, to go on from there."""
+    """The position of a stream after this event, also within a text: pass it as `after` to continue from there."""
     operations: list[Operation] = Field(default=[], exclude=True)
-    """How the conversation has changed since the last event that has `messages`; the run's first one begins empty."""
+    """The changes of the conversation since the last event that has `messages`; the run's first one begins empty."""
 
     def data_as(self, kind: Kind[Data]) -> Data:
         """Return the data as a type of `perdure.event_data`: `event.data_as(ToolResultData)["result"]`.
 
-        Raises `TypeError` when events of this type have data of another kind.
+        Raises `TypeError` if events of this type have data of another kind.
         """
         expected = EVENT_DATA[self.type]
         if kind is not expected:
@@ -58,16 +58,16 @@ class RunEvent(BaseModel):
 
 
 def progress_data(progress: ToolProgress) -> ToolProgressData:
-    """Return the data of the event about that progress."""
+    """Return the data of the event for that progress."""
     return ToolProgressData(
         name=progress.name, callId=progress.call_id, done=progress.done, total=progress.total, text=progress.text
     )
 
 
 def as_changes(event: RunEvent) -> JsonObject:
-    """Event as JSON, with `operations` in place of `messages`: so all of them are as large as the conversation.
+    """Event as JSON, with `operations` instead of `messages`: all events together are as large as the conversation.
 
-    Whoever applies them in order, from the run's first event on, has the messages.
+    Applying them in order, from the run's first event on, gives the messages.
     """
     written: JsonObject = event.model_dump(mode="json", by_alias=True, exclude={"data": {"messages"}})
     if event.type in CONVERSATION_EVENTS:
@@ -76,7 +76,7 @@ def as_changes(event: RunEvent) -> JsonObject:
 
 
 class LoggedEvent(RunEvent):
-    """One event, as a log keeps it: with the conversation's version in place of its messages.
+    """One event in a log: with the conversation's version instead of its messages.
 
     With the messages, the log would grow with the square of the run's length.
     """
@@ -85,18 +85,18 @@ class LoggedEvent(RunEvent):
 
 
 class EventPage(BaseModel):
-    """A part of a log, with the operations by which the conversation changes in the course of it."""
+    """A part of a log, with the operations that change the conversation during it."""
 
     events: list[LoggedEvent] = []
     operations: list[Operation] = []
     base: int = 0
     """The conversation's version that `operations` start from."""
     more: bool = False
-    """Whether the log goes on after this page."""
+    """Whether the log continues after this page."""
 
 
 PAGE_CHARS = 512 * 1024
-"""A page holds more only when its single event does."""
+"""A page exceeds this only if its single event does."""
 
 
 class LogEntry(NamedTuple):
@@ -120,7 +120,7 @@ class EventLog:
 
     @property
     def last_seq(self) -> int:
-        """`seq` of the last event; 0 when there is none yet."""
+        """The `seq` of the last event; 0 before the first one."""
         return self._first + len(self._entries) - 1
 
     def append(
@@ -144,7 +144,7 @@ class EventLog:
         return events
 
     def page(self, after: int) -> EventPage:
-        """Return the events whose `seq` is above `after`, as many as fit into one answer to a query."""
+        """Return the events whose `seq` is above `after`, up to the size of one query's answer."""
         start = min(max(after + 1 - self._first, 0), len(self._entries))
         base = self._entries[start - 1].version if start else self._conversation.first_version
         events: list[LoggedEvent] = []
@@ -166,9 +166,9 @@ class EventLog:
 
 
 class EventReader:
-    """Turns the pages of a log into what a reader sees.
+    """Turns the pages of a log into events for readers.
 
-    It follows the conversation, whose messages at `version` are `seed`.
+    It tracks the conversation, whose messages at `version` are `seed`.
     """
 
     def __init__(self, seed: Sequence[Message], *, version: int = 0) -> None:
@@ -176,7 +176,7 @@ class EventReader:
         self._news: list[Operation] = [Append(messages=list(seed))] if seed else []
 
     def begin_link(self, seed: Sequence[Message], version: int) -> None:
-        """Go on with the log of the run's next link, which starts from `seed`."""
+        """Continue with the log of the run's next link, which starts from `seed`."""
         known = self._conversation.messages
         if seed[: len(known)] != known:
             self._news = [Rewrite(messages=list(seed))]
@@ -202,7 +202,7 @@ class EventReader:
 
 
 def _as_seen(event: LoggedEvent, data: JsonObject, operations: Sequence[Operation] = ()) -> RunEvent:
-    """Return the event as a reader sees it: without the version."""
+    """Return the event for readers: without the version."""
     return RunEvent.model_construct(
         seq=event.seq,
         type=event.type,

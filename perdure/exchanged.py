@@ -1,4 +1,4 @@
-"""The base of everything that processes exchange, and fields that are left out of its JSON."""
+"""The base of all types that processes exchange, and fields that are omitted from their JSON."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ T = TypeVar("T")
 
 
 class Exchanged(BaseModel):
-    """Keeps the fields that this version does not know, and passes them on.
+    """Keeps unknown fields, and passes them on.
 
-    The processes of one run need not be of one version: a run may be started by a newer client, continued by an older
-    worker, and continued again by a newer one. What the older one does not understand must still arrive.
+    The processes of one run may have different versions: a newer client may start a run, an older worker continue it,
+    and a newer one continue it again. Fields that the older one does not understand must still arrive.
     """
 
     model_config = ConfigDict(extra="allow")
 
 
 def unless_empty(default: T) -> T:
-    """A field with this default, which is false: it is left out of the JSON while its value is."""
+    """A field with this falsy default: it is omitted from the JSON while its value is falsy."""
     field: T = Field(default=default, exclude_if=operator.not_)
     return field
 
 
 def unless_none() -> Any:
-    """A field that is None by default, and left out of the JSON then."""
+    """A field that is None by default, and is then omitted from the JSON."""
     return Field(default=None, exclude_if=partial(operator.is_, None))

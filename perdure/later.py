@@ -1,4 +1,4 @@
-"""Tool calls that another system finishes: the token that names one, and how a run recognises it. Pure."""
+"""Tool calls that another system finishes: the token of such a call, and its recognition by a run. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MAX_TOKEN_CHARS = 2000
 
 
 class Later(str):
-    """The token of a call that another system finishes. A tool that returns it has its call wait for that."""
+    """The token of a call that another system finishes. If a tool returns it, its call waits for that."""
 
     seconds: float | None = None
-    """How long the call waits; None for ever."""
+    """The time limit of the wait; None for ever."""
 
     @classmethod
     def of(cls, run_id: str, secret: str, seconds: float | None = None) -> Later:
@@ -29,20 +29,20 @@ class Later(str):
 
     @property
     def record(self) -> Postponed:
-        """What is recorded of it."""
+        """Return the recorded form of the token."""
         return Postponed(mark=mark_of(read_token(self).proof), seconds=self.seconds)
 
 
 class ReadToken(NamedTuple):
-    """What a token says."""
+    """The content of a token."""
 
     run_id: str
     proof: str
-    """What the run is shown of the secret: nobody learns the token from it."""
+    """A proof of the secret for the run, from which the token can't be derived."""
 
 
 def read_token(text: str) -> ReadToken:
-    """Return what a token says. Raises ValueError for a text that is none."""
+    """Return the content of a token. Raises ValueError for a text that is not a token."""
     text = text.strip()
     run, dot, secret = text.partition(".")
     try:
@@ -55,7 +55,7 @@ def read_token(text: str) -> ReadToken:
 
 
 def mark_of(proof: str) -> str:
-    """Return what is recorded of a token before the call is finished."""
+    """Return the recorded mark of a token whose call is not finished yet."""
     return _digest(proof)
 
 
@@ -64,27 +64,27 @@ def _digest(text: str) -> str:
 
 
 class Completion(Exchanged):
-    """What finishes a call: the argument of the update `complete`."""
+    """Finishes a call: the argument of the update `complete`."""
 
     proof: str
-    """Of the token (`ReadToken.proof`)."""
+    """The token's `ReadToken.proof`."""
     value: Any = None
     """The result, as a tool would return it: any JSON value."""
     error: str | None = None
-    """Why there is no result; the model is told."""
+    """Why there is no result; the model reads it."""
     by: str | None = None
-    """Who finishes it, as far as they say."""
+    """The finisher's name, as a claim."""
 
 
 class CompletedCall(Exchanged):
-    """A call that does not wait any longer, so that a further completion can be told how it ended."""
+    """A call that no longer waits, kept to report its end to a further completion."""
 
     mark: str
-    """Of the token."""
+    """The token's mark."""
     digest: str = ""
-    """Of the completion; "" for a call that was not completed."""
+    """The completion's digest; "" for a call that was not completed."""
     account: str
-    """How it ended, in words."""
+    """Its end, in words."""
 
 
 class AwaitedCall(Exchanged):
@@ -92,7 +92,7 @@ class AwaitedCall(Exchanged):
 
     call_id: str
     run_id: str | None = None
-    """The called run in which it waits; None for the run that was asked."""
+    """The called run in which it waits; None for the run itself."""
     name: str
     """The tool's name."""
     arguments: JsonObject
@@ -100,4 +100,4 @@ class AwaitedCall(Exchanged):
     since: float
     """When it began to wait, in seconds since the epoch."""
     deadline: float | None = None
-    """When it fails by itself, in seconds since the epoch; None for never."""
+    """When it fails automatically, in seconds since the epoch; None for never."""

@@ -1,4 +1,4 @@
-"""Imports what users name: objects in a module or a Python file."""
+"""Imports objects by users' references: in a module or a Python file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .errors import ConfigurationError
 from .json_types import JsonObject
 
 FILE_MODULE = "perdure_tools_"
-"""How the names of modules begin that are made of files."""
+"""The prefix of the names of modules made from files."""
 
 
 def load_objects(source: str) -> JsonObject:
     """Name → object, for the names in `module:name1,name2` or `file.py:name`, at least one.
 
-    Raises ConfigurationError, which says what to type, for a source that can't be imported or names nothing, and for
-    a name that is not there.
+    Raises ConfigurationError, which names the command to type, for a source that can't be imported or names nothing,
+    and for a missing name.
     """
     place, names = split_source(source)
     if not names:
@@ -37,20 +37,20 @@ def load_objects(source: str) -> JsonObject:
 
 
 def names_in(source: str) -> list[str]:
-    """Return the names in `module:name1,name2`; none where the source is a module or a file as a whole."""
+    """Return the names in `module:name1,name2`; [] if the source is a whole module or file."""
     return split_source(source)[1]
 
 
 def split_source(source: str) -> tuple[str, list[str]]:
     """Return the module or file, and the names after it."""
     place, colon, names = source.rpartition(":")
-    if not colon or "/" in names or "\\" in names:  # no names, but perhaps a drive letter
+    if not colon or "/" in names or "\\" in names:  # not names, but perhaps a drive letter
         return source, []
     return place, [name.strip() for name in names.split(",") if name.strip()]
 
 
 def load_module(place: str) -> ModuleType:
-    """Return the module of that name, or of a file. Raises ConfigurationError, which says what to type."""
+    """Return the module of that name, or of a file. Raises ConfigurationError, which names the command to type."""
     return _load_file(place) if place.endswith(".py") else _import(place)
 
 
@@ -93,7 +93,7 @@ def _import_error(place: str, error: Exception) -> ConfigurationError:
 
 
 def _error_text(error: Exception) -> str:
-    """Return the error, and where in the user's code it arose: file, line and the source line."""
+    """Return the error, and its position in the user's code: file, line and the source line."""
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
         text, file, line = f"{type(error).__name__}: {error.msg}", error.filename, error.lineno
@@ -108,7 +108,7 @@ def _error_text(error: Exception) -> str:
 
 @contextmanager
 def _import_path(folder: Path) -> Iterator[None]:
-    """Make modules in `folder` importable for as long as the block runs."""
+    """Make modules in `folder` importable while the block runs."""
     entry = str(folder)
     sys.path.insert(0, entry)
     try:

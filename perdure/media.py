@@ -1,4 +1,4 @@
-"""Images, files and recordings: where their content is, what type it has, how it becomes text (§6.1)."""
+"""Images, files and recordings: the source of their content, its type, and its form as text (§6.1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 from .json_types import JsonObject
 
 MAX_MEDIA_BYTES = 64 * 2**20
-"""Of one image, file or recording. No provider takes more."""
+"""The limit of one image, file or recording. No provider accepts more."""
 UNKNOWN_TYPE = "application/octet-stream"
 
 _DATA_URI = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
@@ -39,7 +39,7 @@ _MAGIC = (
     (0, b"fLaC", "audio/flac"),
     (4, b"ftypM4A", "audio/mp4"),
 )
-"""Offset, the bytes that are there, and the type that they tell."""
+"""Offset, the bytes at it, and the type that they indicate."""
 _SAME = {"audio/x-wav": "audio/wav", "audio/x-flac": "audio/flac", "audio/mp4a-latm": "audio/mp4"}
 
 
@@ -49,16 +49,16 @@ class Base64Data(NamedTuple):
 
 
 def base64_of(source: str, media_type: str | None = None) -> Base64Data | None:
-    """Return the content that a source holds itself; None for a URL. `media_type` is told beside it. Never raises."""
+    """Return the content within a source; None for a URL. `media_type` is the separately given type. Never raises."""
     if found := _DATA_URI.match(source):
         return Base64Data(found[1] or media_type, source[found.end() :])
     return None if _is_url(source) else Base64Data(media_type, source)
 
 
 def source_problem(source: str, *, is_given: bool = False) -> str | None:
-    """Return why a source is neither a URL nor base64; None when it is one of them. Never raises.
+    """Return why a source is neither a URL nor base64; None if it is one of them. Never raises.
 
-    With `is_given`, it is what a caller gives, where a short word is rather a file's name than content.
+    With `is_given`, a caller passes the source, so a short word is more likely a file's name than content.
     """
     shown = f"{source[:60]!r}{'…' if len(source) > 60 else ''}"
     if source[:5].lower() == "data:":
@@ -71,7 +71,7 @@ def source_problem(source: str, *, is_given: bool = False) -> str | None:
 
 
 def is_base64(text: str) -> bool:
-    """Return whether the text can be content in base64, padded or not, standard or for URLs. Never raises."""
+    """Return whether the text may be content in base64, padded or not, standard or for URLs. Never raises."""
     if not _BASE64.fullmatch(text):
         return False
     length = len("".join(text.split()).rstrip("="))
@@ -79,7 +79,7 @@ def is_base64(text: str) -> bool:
 
 
 def media_type_of(content: bytes, name: str = "") -> str | None:
-    """Type that the first bytes tell, else the one of the file's name; None when neither is known. Never raises."""
+    """Return the type by the first bytes, else by the file's name; None if neither determines it. Never raises."""
     for offset, magic, told in _MAGIC:
         if content.startswith(magic, offset):
             return told
@@ -88,7 +88,7 @@ def media_type_of(content: bytes, name: str = "") -> str | None:
 
 
 def told_type(source: str) -> str | None:
-    """Return the type that base64 without one tells by its first bytes; None where it tells none. Never raises."""
+    """Return the type of base64 content by its first bytes; None if they do not determine it. Never raises."""
     try:
         return media_type_of(base64.b64decode(source[:64].translate({45: 43, 95: 47}), validate=True))
     except (binascii.Error, ValueError):
@@ -115,18 +115,18 @@ def described_content(kind: str, content: bytes, *, media_type: str | None = Non
 
 
 _CONTAINERS = {"audio": "video"}
-"""Files that hold only sound are often named and typed as video (`.mp4`, `.webm`)."""
+"""Sound files are often named and typed as video (`.mp4`, `.webm`)."""
 
 
 def read_content(file: str | os.PathLike[str] | IO[bytes]) -> tuple[bytes, str]:
     """Content of a file, or of one that is open in binary mode, and its name without folders, if it has one.
 
-    Raises OSError for what can't be read, ValueError for what is no regular file, for text, and for more than
+    Raises OSError for an unreadable file, ValueError for anything but a regular file, for text, and for more than
     `MAX_MEDIA_BYTES`.
     """
     if isinstance(file, str | os.PathLike):
         path = os.path.expanduser(file)
-        if not stat.S_ISREG(os.stat(path).st_mode):  # A pipe would be waited for, without an end.
+        if not stat.S_ISREG(os.stat(path).st_mode):  # Reading a pipe could block for ever.
             raise ValueError(f"{str(file)!r} is not a regular file: expected a file, or one that is open in mode 'rb'")
         with open(path, "rb") as opened:
             return _read_bounded(opened), PurePath(file).name

@@ -1,4 +1,4 @@
-"""Messages in no provider's format (§6.1)."""
+"""Messages, independent of any provider's format (§6.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .media import described_content, read_content
 
 Role = Literal["system", "user", "assistant", "developer", "tool"]
 DELEGATED = "task-delegation"
-"""The role that KAOS has for the task that another agent hands over: here, a user's message that says so."""
+"""KAOS's role for the task that another agent hands over: in perdure, a user's message with that mark."""
 
 
 class _Part(Exchanged):
@@ -36,7 +36,7 @@ class _Media(_Part):
 
     @classmethod
     def from_bytes(cls, content: bytes, *, media_type: str | None = None, name: str = "", **more: Any) -> Self:
-        """The part that holds this content, whose type is recognized if it is not told; `more` are further fields.
+        """Return the part with this content, whose type is detected if it is not given; `more` are further fields.
 
         Raises ValueError for content that is empty, too large, or evidently of another kind.
         """
@@ -45,7 +45,8 @@ class _Media(_Part):
 
     @classmethod
     def from_file(cls, file: str | PathLike[str] | IO[bytes], *, media_type: str | None = None, **more: Any) -> Self:
-        """Return the part that holds this file, given as a path or open in binary mode, read at once.
+        """Return the part with the content of this file, given as a path or open in binary mode; the file is read at
+        once.
 
         Raises OSError for a file that can't be read, and ValueError like `from_bytes`.
         """
@@ -65,7 +66,7 @@ class AudioPart(_Media):
 class FilePart(_Media):
     kind: Literal["file"] = "file"
     filename: str | None = unless_none()
-    """What the model is told that the file is called."""
+    """The file's name for the model."""
 
 
 Part = Annotated[TextPart | ImagePart | AudioPart | FilePart, Field(discriminator="kind")]
@@ -74,14 +75,14 @@ Part = Annotated[TextPart | ImagePart | AudioPart | FilePart, Field(discriminato
 class Message(Exchanged):
     """One message of a conversation.
 
-    `metadata` holds what a role needs besides its parts. perdure itself writes these keys:
+    `metadata` holds a role's further data besides its parts. perdure itself writes these keys:
 
     - assistant: `tool_calls`, a list of `{id, type: "function", function: {name, arguments}}`, which have a `fault` if
-      they can't be made; `provider_content`, `{api, content}`, the provider's original blocks (thinking, signatures,
-      reasoning items), which are sent back unchanged to the same API and ignored by all others
+      they can't be executed; `provider_content`, `{api, content}`, the provider's original blocks (thinking,
+      signatures, reasoning items), which are sent back unchanged to the same API and ignored by all others
     - tool: `tool_call_id`; `status`, unless the result is a success; `error_kind`, which is "denied" for a call that a
-      guardrail or a person has denied; `outcome_unknown`, `{same, key}`, and `settled_outcomes`, a list of keys: of
-      which calls nobody knows whether they took effect, and of which that was found out
+      guardrail or a person has denied; `outcome_unknown`, `{same, key}` of a call that may have taken effect, and
+      `settled_outcomes`, a list of the keys of such calls whose outcome is known by now
     - user: `sent_as`, which is "task-delegation" if the message was given with that role
     """
 
@@ -92,7 +93,7 @@ class Message(Exchanged):
     @model_validator(mode="before")
     @classmethod
     def _accept_content(cls, data: Any) -> Any:
-        """Accept `content` for `parts`, a plain string for one text part, and the role of KAOS for delegated tasks."""
+        """Accept `content` for `parts`, a plain string for one text part, and KAOS's role for delegated tasks."""
         if not isinstance(data, Mapping):
             return data
         fields = dict(data)
@@ -106,7 +107,7 @@ class Message(Exchanged):
 
     @property
     def text(self) -> str:
-        """Text parts, joined without a separator; "" when there are none."""
+        """The text parts, joined without a separator; "" if there are none."""
         return "".join([part.value for part in self.parts if isinstance(part, TextPart)])
 
     @property
@@ -116,12 +117,12 @@ class Message(Exchanged):
 
     @property
     def is_delegated(self) -> bool:
-        """Return whether this is a task that another agent hands over."""
+        """Return whether this is a task from another agent."""
         return self.metadata.get("sent_as") == DELEGATED
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """Tool calls that this assistant message asks for; [] when there are none."""
+        """The tool calls of this assistant message; [] if there are none."""
         return [
             ToolCall(
                 id=call["id"],
@@ -142,7 +143,7 @@ class Message(Exchanged):
 
     @classmethod
     def assistant(cls, text: str = "", tool_calls: Sequence[ToolCall] = ()) -> Message:
-        """An assistant message, without a text part if `text` is empty (§9.5)."""
+        """Return an assistant message, without a text part if `text` is empty (§9.5)."""
         metadata = {"tool_calls": [call.to_metadata() for call in tool_calls]} if tool_calls else {}
         return cls(role="assistant", parts=[TextPart(value=text)] if text else [], metadata=metadata)
 
@@ -170,7 +171,7 @@ class ToolCall(BaseModel):
     arguments: str
     """JSON text, exactly as the model wrote it; it may be malformed (§9.8)."""
     fault: str | None = unless_none()
-    """Why this is not a call that can be made: the model reads that as its result."""
+    """Why the call can't be executed: the model reads that as its result."""
 
     def to_metadata(self) -> JsonObject:
         """Return the call as an item of `Message.metadata["tool_calls"]` (§9.5)."""
@@ -179,41 +180,41 @@ class ToolCall(BaseModel):
 
 
 DENIED = "denied"
-"""The kind of a result that a guardrail or a person has put in the place of the tool's, which is no failure."""
+"""The kind of a result by which a guardrail or a person denied the call, which is not a failure."""
 
 
 class Postponed(Exchanged):
-    """Says of a call that its tool has returned, and that another system finishes it (`ToolContext.later`)."""
+    """Marks a call whose tool has returned, and which another system finishes (`ToolContext.later`)."""
 
     mark: str
-    """By which the run recognises the call's token; nobody learns the token from it."""
+    """The run recognises the call's token by it; the token can't be derived from it."""
     seconds: float | None = None
-    """How long the call waits; None for ever."""
+    """The time limit of the wait; None for ever."""
 
 
 class Needed(Exchanged):
-    """Says of a call that its tool has returned, and goes on with a person's answer: it is called again with that."""
+    """Marks a call whose tool has returned and needs a person's answer: the tool is called again with it."""
 
     question: str = Field(pattern=r"\S")
     choices: list[str] = []
-    """The answers that are suggested; empty for none."""
+    """The suggested answers; empty for none."""
     allow_other: bool = True
     """Whether another answer than the choices is accepted."""
     state: JsonObject = {}
-    """The tool's own data, which it gets back with the answer."""
+    """The tool's own data, which is returned to it with the answer."""
 
 
 class Answered(Exchanged):
-    """A person's answer to the question of a tool."""
+    """A person's answer to a tool's question."""
 
     text: str | None = None
-    """None where nobody has answered, or somebody has refused to."""
+    """None without an answer, or if a person refused to give one."""
     state: JsonObject = {}
     """`Needed.state`."""
 
 
 class ToolResult(BaseModel):
-    """What one tool call returned, successful or not (§6.1)."""
+    """The result of one tool call, successful or not (§6.1)."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -223,22 +224,21 @@ class ToolResult(BaseModel):
     error_message: str | None = Field(default=None, alias="errorMessage")
     duration_ms: float | None = Field(default=None, alias="durationMs")
     size: int | None = unless_empty(None)
-    """How many bytes of text there were, where `parts` have fewer of them; None where they have all."""
+    """The bytes of the complete text, if `parts` have fewer; None if they have all."""
     outcome_unknown: bool = Field(default=False, alias="outcomeUnknown", exclude_if=operator.not_)
-    """Whether the call may have taken effect although this is no success: the model is told, and repeats only what is
-    idempotent without a person.
-    """
+    """Whether the call may have taken effect although it did not succeed: the model is informed, and perdure repeats
+    only idempotent calls without asking a person."""
     later: Postponed | None = unless_empty(None)
-    """Set while this is no result yet, because another system finishes the call."""
+    """Set while there is no result yet, because another system finishes the call."""
     needs: Needed | None = unless_empty(None)
-    """Set while this is no result yet, because the tool waits for a person's answer."""
+    """Set while there is no result yet, because the tool waits for a person's answer."""
     ended_at: float | None = Field(default=None, alias="endedAt", exclude_if=operator.not_)
     """When the execution ended, in seconds since the epoch, by the server's clock; only with `RunOptions.stale_after`.
     """
 
     @property
     def text(self) -> str:
-        """Text parts, joined without a separator."""
+        """The text parts, joined without a separator."""
         return "".join([part.value for part in self.parts if isinstance(part, TextPart)])
 
     @property
@@ -252,7 +252,7 @@ class ToolResult(BaseModel):
 
     @classmethod
     def denial(cls, text: str) -> ToolResult:
-        """Return the result of a call that was denied; `text` tells the model why."""
+        """Return the result of a denied call; `text` is the reason for the model."""
         return cls(parts=[TextPart(value=text)], error_kind=DENIED)
 
     @classmethod
@@ -269,7 +269,7 @@ class ToolResult(BaseModel):
         status: Literal["error", "cancelled", "timeout"] = "error",
         outcome_unknown: bool = False,
     ) -> ToolResult:
-        """A result that is not a success; `text` tells the model what went wrong."""
+        """Return an unsuccessful result; `text` describes the error to the model."""
         return cls(
             parts=[TextPart(value=text)],
             status=status,
@@ -280,11 +280,11 @@ class ToolResult(BaseModel):
 
 
 MAX_TOKENS = 10**12
-"""More than any call can use: such a count is a mistake."""
+"""More than any call can use: such a count is an error."""
 
 
 class Usage(BaseModel):
-    """The tokens that model calls have used, as the provider counts them."""
+    """The tokens used by model calls, as the provider counts them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -294,14 +294,12 @@ class Usage(BaseModel):
     reasoning_tokens: int = 0
     """The part of `output_tokens` that was spent on reasoning."""
     cache_write_tokens: int = 0
-    """The part of `input_tokens` that was written into the prompt cache, where the provider charges for that."""
+    """The part of `input_tokens` that was written into the prompt cache, if the provider charges for that."""
     cache_write_1h_tokens: int = unless_empty(0)
     """The part of `cache_write_tokens` that is kept for an hour, which costs more than five minutes."""
     lost_tokens: int = unless_empty(0)
-    """The part of `total_tokens` that went to attempts which were lost together with their workers, so that the call
-    was made again. An estimate, for the provider never told: of each such attempt the input, and the text that is known
-    of it.
-    """
+    """The part of `total_tokens` of attempts that were lost together with their workers, so that the call was repeated.
+    It is an estimate, because the provider did not report it: the input of each such attempt, and its known text."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(**{name: count + getattr(other, name) for name, count in vars(self).items()})
@@ -312,10 +310,10 @@ class Usage(BaseModel):
         return min(1.0, self.cached_input_tokens / self.input_tokens) if self.input_tokens > 0 else 0.0
 
     def plausible(self) -> Usage:
-        """With counts from 0 to `MAX_TOKENS`, a total of at least input and output, which limits look at, and of the
-        input no more from and for caches than there is.
+        """Return the counts clamped to 0 to `MAX_TOKENS`, with a total of at least input and output, which limits use,
+        and cache counts within the input.
 
-        A server may leave the total out, or say anything.
+        A server may omit the total, or report anything.
         """
         counts = {name: max(0, min(count, MAX_TOKENS)) for name, count in vars(self).items()}
         counts["total_tokens"] = max(counts["total_tokens"], counts["input_tokens"] + counts["output_tokens"])
@@ -326,7 +324,8 @@ class Usage(BaseModel):
 
 
 class ProviderCall(BaseModel):
-    """What the provider has executed itself while the model answered (`kind: provider`), as far as people read it."""
+    """A tool call that the provider itself executed while the model answered (`kind: provider`), with its readable
+    part."""
 
     name: str
     id: str = ""
@@ -335,31 +334,30 @@ class ProviderCall(BaseModel):
 
 
 CutShort = Literal["length", "content_filter", "limit"]
-"""Why an answer ends before all was said: its length, the provider's filter, or a limit of the run (`on_limit`)."""
+"""The reason why an answer is incomplete: its length, the provider's filter, or a limit of the run (`on_limit`)."""
 FILTERED = frozenset(
     {"content_filter", "content_filtered", "safety", "image_safety", "recitation", "blocklist", "prohibited_content"}
     | {"spii", "sensitive", "guardrail_intervened"}
 )
-"""The words of providers, in small letters, for a reply that their filter has ended."""
+"""The words of providers, in lower case, for a reply that their filter ended."""
 
 
 def end_word(finish_reason: Any) -> str:
-    """Return a provider's word for why a reply ended, in small letters and without what it adds, as Gemini does in
-    `content_filter: PROHIBITED_CONTENT`; "" for anything that is not a word.
-    """
+    """Return a provider's finish reason in lower case, without additions such as Gemini's in `content_filter:
+    PROHIBITED_CONTENT`; "" for anything that is not a word."""
     return finish_reason.partition(":")[0].strip().lower() if isinstance(finish_reason, str) else ""
 
 
 class ModelReply(BaseModel):
-    """The result of one model call: the assistant message, and what the provider says about the call."""
+    """The result of one model call: the assistant message, and the provider's data about the call."""
 
     message: Message
     usage: Usage = Usage()
     finish_reason: str | None = None
     """The provider's own word for why the model stopped (`stop`, `tool_calls`, `end_turn`, …)."""
     ended: Literal["whole", "cut_short", "paused"] = Field(default="whole", exclude_if=lambda ended: ended == "whole")
-    """How the reply ended: `cut_short`, before the model had said all; `paused`, in a turn that goes on when the reply
-    is sent back."""
+    """The end of the reply: `cut_short`, before the model had finished; `paused`, in a turn that continues when the
+    reply is sent back."""
     model: str | None = None
     response_id: str | None = None
     output: Any = None
@@ -367,24 +365,24 @@ class ModelReply(BaseModel):
     raw: JsonObject | None = None
     """The provider's own response, only if the run asks for it (`RunOptions.raw`)."""
     warnings: list[str] = []
-    """What the run should report about the call, each as a `status` event."""
+    """Warnings about the call, which the run reports as `status` events."""
     provider_calls: list[ProviderCall] = Field(default_factory=list, exclude_if=operator.not_)
-    """What the provider's own tools did."""
+    """The calls of the provider's own tools."""
     faults: list[str] = []
-    """Why the answer does not fit the agent's `outputs`; [] when it does, or when there are none."""
+    """Why the answer does not fit the agent's `outputs`; [] if it does, or if there are none."""
     cost_usd: float | None = unless_none()
-    """What the call has cost, in US dollars, as the worker's prices say; None where they do not know the model."""
+    """The call's cost, in US dollars, by the worker's prices; None if they do not have the model."""
     thinking: str = unless_empty("")
-    """What the model has thought aloud, where the call was streamed (`RunOptions.stream`)."""
+    """The model's thinking, if the call was streamed (`RunOptions.stream`)."""
     lost_attempts: int = unless_empty(0)
-    """How many attempts of the call were lost together with their workers, after they had asked the model. `usage` has
-    an estimate of what they have used (`Usage.lost_tokens`)."""
+    """The number of the call's attempts lost together with their workers, after they had called the model. `usage`
+    includes an estimate of their use (`Usage.lost_tokens`)."""
     ended_at: float | None = unless_empty(None)
     """As `ToolResult.ended_at`."""
 
     @property
     def cut_short(self) -> CutShort | None:
-        """Why it ended before the model had said all; None where it had."""
+        """Why it ended before the model had finished; None for a complete reply."""
         if self.ended != "cut_short":
             return None
         return "content_filter" if end_word(self.finish_reason) in FILTERED else "length"

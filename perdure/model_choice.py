@@ -1,4 +1,4 @@
-"""Another model in the place of an agent's: as a command, a call in Python, or a run that goes on names it."""
+"""Another model instead of an agent's: from a command, a call in Python, or a resumed run."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _OF_A_SERVER = ("key", "anonymous", None)
 
 
 class ModelChoice(NamedTuple):
-    """What differs from the model that an agent's file names; nothing does by default."""
+    """The changes to the model that an agent's file names; none by default."""
 
     id: str | None = None
     """The model's id; None for the file's own."""
     provider: str | None = None
-    """None for the provider of the file."""
+    """None for the file's provider."""
     endpoint: str | None = None
-    """None for the address of the file, or of the other provider."""
+    """None for the file's address, or that of the other provider."""
 
     def in_place_of(self, written: Any) -> Any:
         """Return a model in canonical form with these changes.
 
-        The connection and the `additionalProperties` of one provider are of no use to another one, and go.
+        The connection and the `additionalProperties` of one provider do not apply to another one, and are removed.
         """
         if not any(self):
             return written

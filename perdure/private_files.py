@@ -1,4 +1,4 @@
-"""Files and folders for their owner's eyes: what is said in conversations is in them."""
+"""Files and folders that only their owner can read, because they contain conversations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def data_folder() -> Path:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(…, opener=…)`: a file that it makes is its owner's alone; one that was there stays as it is."""
+    """For `open(…, opener=…)`: a new file is readable by its owner alone; an existing one keeps its mode."""
     return os.open(path, flags, 0o600)
 
 
@@ -29,9 +29,9 @@ def write_private(path: Path, text: str) -> None:
 
 
 def make_private_folder(path: Path, *, is_own: bool = False) -> None:
-    """Make the folder, and those above it, unless it is there; one that perdure has made before becomes private, too.
+    """Create the folder and its parents, unless it exists; one that perdure created before becomes private, too.
 
-    `is_own` says that it is one of those. Raises OSError.
+    `is_own` marks such a folder. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -44,7 +44,7 @@ def make_private_folder(path: Path, *, is_own: bool = False) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Take from others what they may do with a file or folder of this user's. Raises OSError."""
+    """Remove others' access to a file or folder of this user's. Raises OSError."""
     found = path.stat()
     if found.st_uid == os.getuid() and found.st_mode & 0o077:
         path.chmod(found.st_mode & 0o700)

@@ -1,4 +1,4 @@
-"""Takes secrets out of what enters a history, an event or a log: the one redactor, and the loggers that use it."""
+"""Removes secrets from histories, events and logs: the one redactor, and the loggers that use it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REDACTED = "[REDACTED]"
 SHORTEST = 16
 """A shorter value of an environment variable may be an ordinary word of the text."""
 SHORTEST_OF_AGENT = 8
-"""The same for what stands in a connection of the agent itself: a key, however short."""
+"""The same for values in a connection of the agent itself: a short key is still a key."""
 
 _SECRET_VARIABLE = re.compile(
     r"API_?KEY|_KEY$|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?$|_PWD$|COOKIES?$|_AUTH$|_AUTHORIZATION$",
@@ -43,7 +43,7 @@ _USERINFO = re.compile(r"(?<=://)[^/?#@\s\"']+(?=@)")
 _LITERAL = re.compile(
     r"\bsk-[\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}"
     r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bhf_\w{20,}"
-    # A JWT. Looked for once in each word, for linear time: a word may consist of beginnings of one.
+    # A JWT. It is searched for once in each word, for linear time: a word may consist of beginnings of one.
     r"|(?<![\w-])(?=[\w-]{11,}+\.eyJ[\w-]{8,}+\.)[\w-]*?\beyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]*"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|\bBearer\s+[\w.~+/=-]{16,}"
@@ -57,7 +57,7 @@ _CLIENT_KEYS = ("api_key", "client_secret", "auth_token", "admin_api_key", "webh
 
 
 class Secret(NamedTuple):
-    """A text that must not be recorded, and what is recorded in its place."""
+    """A text that must not be recorded, and its replacement."""
 
     value: str
     placeholder: str
@@ -71,9 +71,9 @@ _SECRET_NAME = re.compile(
 
 MAX_REFERENCES = 1000
 MAX_LOGGED_CHARS = 64 * 1024
-"""Of one text that people and logs read."""
+"""The limit of one text for people and logs."""
 _MARGIN = 8 * 1024
-"""What is cut off again on each side of a gap, so that no part of a secret stays there: no secret is longer."""
+"""The characters cut off on each side of a gap, so that no part of a secret remains there: no secret is longer."""
 
 _lock = Lock()
 _clients: JsonObject = {}
@@ -81,14 +81,13 @@ _references: dict[Secret, None] = {}
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a value under this name is a secret, to be redacted wherever it is shown or recorded (§15,
-    §18-11).
-    """
+    """Return whether a value under this name is a secret, which is redacted wherever it is shown or recorded (§15,
+    §18-11)."""
     return _SECRET_NAME.search(name) is not None
 
 
 def know_agent(agent: Agent) -> None:
-    """From now on, what the agent's references stand for are secrets, for every door of this process."""
+    """Treat the values of the agent's references as secrets from now on, everywhere in this process."""
     with _lock:
         for secret in _of_agent(agent):
             _references.pop(secret, None)
@@ -98,7 +97,7 @@ def know_agent(agent: Agent) -> None:
 
 
 def know_client(name: str, client: Any) -> None:
-    """From now on, the keys of this client, registered under that name, are secrets; None forgets them."""
+    """Treat the keys of this client, registered under that name, as secrets from now on; None forgets them."""
     with _lock:
         if client is None:
             _clients.pop(name, None)
@@ -107,10 +106,10 @@ def know_client(name: str, client: Any) -> None:
 
 
 def redact(text: str, agent: Agent | None = None) -> str:
-    """Text that people and logs read, such as an error's, without secrets: those that are known, and what looks so.
+    """Return a text for people and logs, such as an error's, without known secrets and likely ones.
 
-    `${env:NAME}` stands in place of the value of NAME. What looks like a secret: keys in the format of a well-known
-    service, user information in a URL, and keys in its query. Never raises.
+    `${env:NAME}` replaces the value of NAME. Likely secrets are keys in the format of a well-known service, user
+    information in a URL, and keys in its query. Never raises.
     """
     text = redactor(agent).text(text)
     if "://" in text:
@@ -120,7 +119,8 @@ def redact(text: str, agent: Agent | None = None) -> str:
 
 
 def redacted_excerpt(text: str, limit: int = MAX_LOGGED_CHARS) -> str:
-    """Same of a text of any length, of which at most so many characters are searched and given. Never raises.
+    """Return the same for a text of any length, of which at most `limit` characters are searched and kept. Never
+    raises.
 
     Of a longer one, three quarters are its beginning, and one quarter is its end.
     """
@@ -131,18 +131,18 @@ def redacted_excerpt(text: str, limit: int = MAX_LOGGED_CHARS) -> str:
 
 
 def looks_secret(text: str) -> bool:
-    """Return whether the text holds a key in the format of a well-known service, or a key in the query of a URL."""
+    """Return whether the text contains a key in the format of a well-known service, or a key in the query of a URL."""
     return _LITERAL.search(text) is not None or ("://" in text and _QUERY_SECRET.search(text) is not None)
 
 
 def redactor(agent: Agent | None = None) -> Redactor:
-    """Redactor of this process, which knows its environment and its registered clients; and the agent's secrets."""
+    """Return the redactor of this process's environment and registered clients, and of the agent's secrets."""
     known = (*_of_clients(), *_references, *_environment.secrets())
     return _compile(known if agent is None else (*_of_agent(agent), *known))
 
 
 class Redactor:
-    """Replaces known secrets, and nothing else: data is data."""
+    """Replaces known secrets, and nothing else: data stays unchanged."""
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
         known: dict[str, str] = {}
@@ -153,7 +153,7 @@ class Redactor:
         self._known = sorted(known.items(), key=lambda item: -len(item[0]))
 
     def text(self, text: str) -> str:
-        """Return the text without known secrets; the same object when there is none in it."""
+        """Return the text without known secrets; the same object if it contains none."""
         for secret, placeholder in self._known:
             if secret in text:
                 text = text.replace(secret, placeholder)
@@ -166,7 +166,7 @@ class Redactor:
         return content
 
     def value(self, value: Value) -> Value:
-        """Value without known secrets in any of its strings, however deep; the same object when there is none.
+        """Value without known secrets in any of its strings, however deep; the same object if there are none.
 
         It may be a pydantic model, or nested maps and lists.
         """
@@ -195,7 +195,7 @@ class Redactor:
         return result
 
     def encoded(self, value: Any) -> Any:
-        """Like `value`, for whatever a payload converter writes: a dataclass with a secret becomes its JSON form."""
+        """Like `value`, for any value of a payload converter: a dataclass with a secret becomes its JSON form."""
         known = self.value(value)
         try:
             written = to_jsonable_python(known)
@@ -206,18 +206,18 @@ class Redactor:
 
 
 class _Environment:
-    """The secrets of the environment, found again when one of its variables was set, changed or removed."""
+    """The secrets of the environment, collected again after one of its variables was set, changed or removed."""
 
     def __init__(self) -> None:
         self._read: tuple[object, tuple[Secret, ...]] = (None, ())
 
     def secrets(self) -> tuple[Secret, ...]:
-        """Those of now."""
-        # What `os.environ` holds, still encoded: to compare it takes a microsecond, to decode it fifty.
+        """Return the present secrets."""
+        # The raw content of `os.environ`: comparing it takes a microsecond, decoding it fifty.
         held = getattr(os.environ, "_data", None)
         before, found = self._read
         if held is None or held != before:
-            # The copy is made first: a variable that changes meanwhile makes it differ.
+            # The copy comes first: it then differs from a variable that changes meanwhile.
             before, found = held and dict(held), _of_environment(_secret_variables())
             self._read = before, found
         return found
@@ -266,7 +266,8 @@ def _of_clients() -> Iterator[Secret]:
 
 
 def _of_agent(agent: Agent) -> Iterator[Secret]:
-    # Not by its type: a process that only connects to a server imports no agents, and a workflow's sandbox none late.
+    # Not by its type: a process that only connects to a server imports no agents, and a workflow's sandbox no late
+    # modules.
     known: LoadedFrom | None = getattr(agent, "_loaded_from", None)
     references = known.references if known else {}
     for pointer, reference in references.items():
@@ -278,7 +279,7 @@ def _of_agent(agent: Agent) -> Iterator[Secret]:
         elif "://" in reference.value:
             yield from _in_url(reference.value, SHORTEST_OF_AGENT)
         elif len(reference.value) >= shortest and place != "endpoint":
-            # Without the reference's default, which may be the very secret.
+            # Without the reference's default, which may be the secret itself.
             name = _ENV_NAME.match(reference.text)
             yield Secret(reference.value, f"${{env:{name[1]}}}" if name else REDACTED)
     connection = agent.model.connection if agent.model else None
@@ -301,7 +302,7 @@ def _in_url(value: str, shortest: int) -> Iterator[Secret]:
 
 
 def _forms(value: str) -> set[str]:
-    """The secret as it is, as it stands in JSON, in a URL and in Python's errors, and as servers misread it."""
+    """Return the secret's forms: plain, in JSON, in a URL and in Python's errors, and as servers misread it."""
     bare = value.strip()
     in_url = "".join(map(_percent_encoded, bare))
     sent = bare.encode(errors="replace")
@@ -322,7 +323,7 @@ def _percent_encoded(character: str) -> str:
 
 
 class WithoutSecrets(logging.Filter):
-    """Redacts a record: its text and its traceback, which is only left as text (`exc_text`). Lets every record pass."""
+    """Redacts a record: its text and its traceback, which remains only as text (`exc_text`). Passes every record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if getattr(record, "is_redacted", False):
@@ -345,7 +346,7 @@ _without_secrets = WithoutSecrets()
 
 
 def get_logger(name: str) -> logging.Logger:
-    """Return the logger of that name, whose records are redacted whoever handles them."""
+    """Return the logger of that name, whose records are redacted for every handler."""
     logger = logging.getLogger(name)
     logger.addFilter(_without_secrets)
     return logger

@@ -1,6 +1,6 @@
 """Declared properties as JSON Schema, for tool parameters and structured outputs (§7.1).
 
-What strict schemas have to say: https://platform.openai.com/docs/guides/structured-outputs
+The requirements of strict schemas: https://platform.openai.com/docs/guides/structured-outputs
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPES = {
 
 
 class SchemaRules(NamedTuple):
-    """What a schema says of every object in it, beyond the declaration."""
+    """The rules of a schema for every object in it, beyond the declaration."""
 
     requires_all: bool = False
     """Every property is listed in `required`."""
@@ -39,34 +39,34 @@ class SchemaRules(NamedTuple):
     is_closed: bool = False
     """`additionalProperties: false`."""
     has_defaults: bool = False
-    """What an absent property means is said as `default`."""
+    """`default` holds the meaning of an absent property."""
     is_answer: bool = False
-    """It has only what APIs take of an answer: `anyOf` for every union, and of an object whose keys are not declared a
-    list of its entries, `{key, value}`."""
+    """It has only the keywords that APIs accept for an answer: `anyOf` for every union, and a list of entries, `{key,
+    value}`, for an object whose keys are not declared."""
     has_titles: bool = False
     """An alternative has its name as `title`."""
 
 
 PLAIN = SchemaRules()
 OFFERED = SchemaRules(has_defaults=True)
-"""For a function that is offered to a model."""
+"""For a function offered to a model."""
 CLOSED = SchemaRules(is_closed=True, is_answer=True)
 STRICT = SchemaRules(requires_all=True, nullable_optionals=True, is_closed=True)
 STRICT_ANSWER = STRICT._replace(is_answer=True)
 LENIENT = SchemaRules(nullable_optionals=True, has_titles=True)
-"""For checking a value that was written by any of the other rules."""
+"""For checking a value written by any of the other rules."""
 
 ANSWER = "answer"
-"""The key of an answer that is not an object with declared members: it is wrapped in one that has this key alone."""
+"""The only key of the object that wraps an answer other than an object with declared members."""
 
 
 def is_bare(outputs: Sequence[Property]) -> bool:
-    """Return whether the outputs are one property without a name: the answer itself, of whatever kind."""
+    """Return whether the outputs are one property without a name: the answer itself, of any kind."""
     return len(outputs) == 1 and not outputs[0].name
 
 
 def answer_schema(outputs: Sequence[Property], rules: SchemaRules = PLAIN) -> Schema:
-    """Return the schema of an answer as the model writes it. Raises ValueError for a union without alternatives."""
+    """Return the schema of the model's answer. Raises ValueError for a union without alternatives."""
     if is_bare(outputs):
         outputs = [outputs[0].model_copy(update={"name": ANSWER, "required": True})]
     return object_schema(outputs, rules)
@@ -149,16 +149,16 @@ _OPENING = frozenset(
         *("allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef"),
     )
 )
-"""Keywords by which a schema says itself which further properties an object may have."""
+"""Keywords that decide which further properties an object may have."""
 
 
 def is_silent(schema: Schema) -> bool:
-    """Return whether a schema of `type: object` leaves open what properties there may be beside its own."""
+    """Return whether a schema of `type: object` leaves open which properties it allows besides its own."""
     return not schema.keys() & _OPENING
 
 
 def closed_schema(schema: Schema) -> Schema:
-    """Return the schema, which takes no properties beside its own unless it says which."""
+    """Return the schema, which allows no properties besides its own unless it declares which."""
     return {**schema, "additionalProperties": False} if is_silent(schema) else schema
 
 
@@ -176,9 +176,10 @@ _REFUSED_AT_ROOT = (*_ALTERNATIVES, "$ref", "enum", "const", "not", "if", "then"
 
 
 def without_alternatives(schema: Schema) -> Schema:
-    """Return a schema of `type: object` that has no alternatives and no reference at its root, which APIs refuse.
+    """Return a schema of `type: object` without alternatives and references at its root, which APIs refuse.
 
-    It has the properties of all alternatives, and requires what each of them requires; the description lists them.
+    It has the properties of all alternatives, and requires those that each of them requires; the description lists
+    them.
     """
     if schema.get("type") == "object" and not any(key in schema for key in _REFUSED_AT_ROOT):
         return schema if "properties" in schema else {**schema, "properties": {}}
@@ -195,7 +196,7 @@ def without_alternatives(schema: Schema) -> Schema:
 
 
 def _fold(schema: Schema, root: Schema, depth: int) -> tuple[Schema, list[str], list[str]]:
-    """Return the properties, the required ones and the notes of a schema and of all that it is combined of."""
+    """Return the properties, the required ones and the notes of a schema and of all its subschemas."""
     if depth > _MAX_FOLDS:
         return {}, [], []
     schema = {**_resolve(schema["$ref"], root), **schema} if isinstance(schema.get("$ref"), str) else schema
@@ -222,7 +223,7 @@ _MAX_FOLDS = 8
 
 
 def _resolve(reference: str, root: Schema) -> Schema:
-    """Return what a reference within the schema means; {} for any other."""
+    """Return the target of a reference within the schema; {} for any other."""
     found: Any = root
     for step in reference.removeprefix("#").strip("/").split("/") if reference.startswith("#/") else ():
         found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
@@ -230,5 +231,5 @@ def _resolve(reference: str, root: Schema) -> Schema:
 
 
 def value_digest(plain: Any) -> str:
-    """Return a digest of a JSON value: that of a schema, or of a default."""
+    """Return a digest of a JSON value, such as a schema or a default."""
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,6 +1,6 @@
-"""The conversation of a session: each turn goes on from it, and hands over what it has added.
+"""The conversation of a session: each turn continues it, and hands over its additions.
 
-The workflow of a session keeps one, and whoever reads the session's history makes the same one of the same facts.
+The workflow of a session keeps one, and a reader of the session's history builds an equal one from the same facts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .messages import Message, TextPart
 
 WITHHELD = "[withheld: the input guardrail has refused the conversation with this result in it]"
 MAX_SHOWN_BYTES = 64 * 1024
-"""A reference that holds more operations than this leaves them to the history."""
+"""A reference with more operations than this leaves them to the history."""
 
 
 class SessionConversation:
@@ -31,19 +31,19 @@ class SessionConversation:
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
         self.unread = 0
-        """How many of the last messages no turn has read."""
+        """The number of messages at the end that no turn has read."""
         self.unchecked = 0
-        """How many of the last messages the input guardrail of no turn has let through."""
+        """The number of messages at the end that no turn's input guardrail has passed."""
         self.sent: list[Message] = []
-        """The messages that the turn under way was opened and steered with."""
+        """The messages that opened and steered the current turn."""
         self._told: list[Operation] = []
         self._end = ("", -1)
-        """The digest and the version that these lead to."""
+        """The digest and the version after these."""
         self._is_complete = False
         self._unread_of_turn = 0
         self._unchecked_of_turn = 0
         self._own = 0
-        """How many of the last operations no turn has handed over."""
+        """The number of operations at the end that no turn has handed over."""
 
     def instruct(self, messages: Sequence[Message]) -> None:
         """Replace the system messages at the beginning."""
@@ -51,7 +51,7 @@ class SessionConversation:
         self._own += 1
 
     def begin(self, opening: Sequence[Message]) -> None:
-        """A turn begins, and these messages come to what was said before."""
+        """Begin a turn, whose opening messages follow the conversation."""
         self.sent = list(opening)
         self._begin_telling()
 
@@ -60,15 +60,15 @@ class SessionConversation:
         self._end = (self.conversation.digest, self.conversation.version)
 
     def steer(self, message: Message) -> None:
-        """The turn was sent a further message."""
+        """Record a further message to the turn."""
         self.sent.append(message)
 
     def hand_over(self, part: ConversationRef, *, is_last: bool, unread: int = 0, unchecked: int = 0) -> bool:
-        """Return the turn tells a part of what it has added; the last one says how many messages it has not read, and
-        how many its input guardrail has not let through.
+        """Take a part of the turn's additions; the last one has the number of its unread messages, and of those that
+        its input guardrail has not passed.
 
-        Others may follow the last one, for what the turn was sent meanwhile. False for what does not go on from the
-        part before it, or is not what it says.
+        Others may follow the last one, for messages that reached the turn meanwhile. Returns False for a part that does
+        not continue the one before it, or that contradicts its digest.
         """
         begins = part.base == self.conversation.version
         digest, version = (self.conversation.digest, self.conversation.version) if begins else self._end
@@ -84,9 +84,9 @@ class SessionConversation:
         return True
 
     def end(self) -> bool:
-        """The turn has ended: take what it has handed over, or the messages that it was sent if it has not.
+        """End the turn: take the messages that it handed over, or those sent to it if it has handed over none.
 
-        Whether it has. The messages are read by the next turn, whenever that begins.
+        Returns whether it has handed them over. The next turn reads the messages, whenever it begins.
         """
         is_complete = self._is_complete
         for operation in self._told if is_complete else ():
@@ -95,16 +95,16 @@ class SessionConversation:
             self.conversation.append(self.sent)
         known = len(self.conversation.messages)
         self.unread = min(self._unread_of_turn, known) if is_complete else 0
-        # Of a turn that says nothing, nobody knows what was let through.
+        # A turn that reports nothing does not reveal which messages its guardrail passed.
         self.unchecked = min(self._unchecked_of_turn if is_complete else self.unchecked + len(self.sent), known)
         self._own = 0
         self.begin([])
         return is_complete
 
     def reference(self, *, whole: bool) -> ConversationRef:
-        """A reference to the conversation as it is, with the operations since the last one that was `whole`.
+        """Return a reference to the present conversation, with the operations since the last one that was `whole`.
 
-        Without those that turns have handed over, if it is not to be whole or they are large: the history has them.
+        It omits those that turns have handed over, unless it is `whole` and they are small: the history has them.
         """
         conversation = self.conversation
         reference = conversation.ref(record=whole)
@@ -117,7 +117,7 @@ class SessionConversation:
 def handed_over(beginning: ConversationRef, operations: Sequence[Operation] | None, view: Conversation) -> Conversation:
     """Return a conversation whose operations lead from `beginning` to `view`.
 
-    These are `operations`, if that is how it was, unless it takes less to tell the view; None where nobody knows them.
+    They are the given `operations`, unless the view is smaller; None if they are unknown.
     """
     told = Conversation.recorded(version=beginning.version, digest=beginning.digest)
     if operations is None or _takes_more(operations, view):
@@ -131,9 +131,9 @@ def handed_over(beginning: ConversationRef, operations: Sequence[Operation] | No
 def let_through(
     beginning: ConversationRef, operations: Sequence[Operation] | None, view: Conversation, refused: range
 ) -> Conversation:
-    """As `handed_over`, without what the input guardrail has refused: the messages of the view at those places.
+    """As `handed_over`, without the messages of the view at the `refused` places, which the input guardrail refused.
 
-    What the model has said stays, and so do the results of its calls, without their content.
+    The model's texts stay, and so do the results of its calls, without their content.
     """
     kept = [_kept_messages(message) if place in refused else [message] for place, message in enumerate(view.messages)]
     if operations is not None and all(isinstance(operation, Append) for operation in operations):
@@ -155,7 +155,7 @@ def _kept_messages(message: Message) -> list[Message]:
 
 
 def _takes_more(operations: Sequence[Operation], view: Conversation) -> bool:
-    """Return whether the operations take more than the view; only those can that drop messages."""
+    """Return whether the operations are larger than the view, which requires operations that drop messages."""
     if all(isinstance(operation, Append) for operation in operations):
         return False
     return sum(map(operation_bytes, operations)) > total_bytes(view.messages)

@@ -1,4 +1,4 @@
-"""The functions and types of the Prompty specification: the same objects as in `perdure`, without its others."""
+"""The functions and types of the Prompty specification: the same objects as in `perdure`, and only these."""
 
 from . import (
     Agent,

@@ -1,4 +1,4 @@
-"""Text from outside made valid, shortened, escaped and decoded; counts, money and times as people read them."""
+"""Text from outside made valid, shortened, escaped and decoded; counts, money and times for people."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from unicodedata import category
 from .json_types import JsonView
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters except tab and line feed, and those that reorder what is shown."""
+"""Control characters except tab and line feed, and characters that change the direction of text."""
 
 
 Note = Callable[[int, int, int], str]
-"""What stands in the place of what is left out, given its first character, its bytes, and those of the whole."""
+"""Returns the text that replaces an omitted part, from its first character, its bytes, and those of the whole."""
 
 
 def excerpt(text: str, limit: int) -> str:
@@ -26,22 +26,22 @@ def excerpt(text: str, limit: int) -> str:
 
 
 def one_line(text: str, limit: int = 100) -> str:
-    """Return the text on one line, every run of white space as one blank; at most `limit` characters."""
+    """Return the text on one line, every run of white space as one space; at most `limit` characters."""
     return excerpt(" ".join(text.split()), limit)
 
 
 def function_name(name: str) -> str:
-    """Return the name with `_` for what models don't take in the name of a function; at most 64 characters."""
+    """Return the name with `_` for characters that models don't accept in a function's name; at most 64 characters."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
 
 
 def visible(text: str) -> str:
-    """Text with control characters escaped as Python writes them, so that a terminal shows them; lines stay."""
+    """Text with control characters escaped as in Python, so that a terminal shows them; line breaks stay."""
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def visible_json(text: str) -> str:
-    """JSON text with what would act on a terminal escaped as JSON does; the value is the same."""
+    """JSON text with characters that act on a terminal escaped as in JSON; the value is the same."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -51,14 +51,14 @@ def count_of(number: float, noun: str) -> str:
 
 
 def left_out_here(start: int, missing: int, whole: int) -> str:
-    """Return the note for those who can do nothing about it."""
+    """Return the note for readers who can't get the omitted part."""
     return f"[… {missing:,} of {whole:,} bytes left out here …]"
 
 
 def cut_middle(text: str, limit: int, note: Note = left_out_here) -> str:
-    """Return the text in at most `limit` bytes of UTF-8; a note, which comes in addition, replaces what is cut out.
+    """Return the text in at most `limit` bytes of UTF-8; a note, which comes in addition, replaces the omitted part.
 
-    Three quarters of what stays are the beginning of the text, one quarter is its end.
+    Three quarters of the rest are the beginning of the text, one quarter is its end.
     """
     if len(text) <= limit and text.isascii():
         return text
@@ -77,29 +77,29 @@ def utf8(text: str) -> bytes:
 
 
 def utf8_bytes(text: str) -> int:
-    """Return how many bytes the text takes in UTF-8."""
+    """Return the number of bytes of the text in UTF-8."""
     return len(text) if text.isascii() else len(utf8(text))
 
 
 MAX_TEXT_BYTES = 8 * 1024
-"""For what a stranger's text may add to a failure."""
+"""The limit of untrusted text in a failure."""
 
 _UNSEEN = {"Cc", "Cf", "Zs", "Zl", "Zp", "Mn"}
-"""Unicode's categories of characters that nobody sees by themselves."""
+"""Unicode's categories of invisible characters."""
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters and a symbol that are drawn as nothing."""
+"""Letters and a symbol without visible glyphs."""
 _HALF = re.compile("[\ud800-\udfff]")
 _LONGEST_WORD = 1024
 _LAST_WORD = re.compile(r"\S+\Z")
 
 
 def says_something(text: str) -> bool:
-    """Return whether the text has a character that is seen."""
+    """Return whether the text has a visible character."""
     return any(category(each) not in _UNSEEN and each not in _BLANK for each in text)
 
 
 def valid_text(text: str) -> str:
-    """Return the text with halves of a surrogate pair that belong together joined, and any other one as U+FFFD."""
+    """Return the text with matching halves of surrogate pairs joined, and any other one as U+FFFD."""
     if text.isascii() or not _HALF.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -120,9 +120,9 @@ def valid_json(value: Any) -> Any:
 
 
 def bounded_text(text: str, limit: int = MAX_TEXT_BYTES) -> str:
-    """Text, valid; of a longer one so much of the beginning that it takes at most `limit` bytes with a notice.
+    """Text, valid; of a longer one, the beginning that takes at most `limit` bytes together with a notice.
 
-    The word at the cut goes too: half of a secret is one that no redaction finds.
+    The word at the cut is dropped too: redaction would not find half of a secret.
     """
     if len(text) * 4 <= limit:
         return valid_text(text)
@@ -135,31 +135,31 @@ def bounded_text(text: str, limit: int = MAX_TEXT_BYTES) -> str:
 
 
 class TextPieces:
-    """Makes the pieces of one text valid, where a character may be cut in two between pieces."""
+    """Makes the pieces of one text valid, if a character may be split between pieces."""
 
     def __init__(self) -> None:
         self._half = ""
 
     def add(self, piece: str) -> str:
-        """Return the piece; without a half at its end, which comes with the next piece."""
+        """Return the piece; without a half at its end, which is added to the next piece."""
         text = self._half + piece
         self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return valid_text(text[:-1] if self._half else text)
 
     @property
     def holds_half(self) -> bool:
-        """Return whether the text so far ends with half of a character."""
+        """Return whether the text up to now ends with half of a character."""
         return bool(self._half)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint to append to a message, with the known word that is most like `word`; "" when none is."""
+    """Return a hint to append to a message, with the known word most similar to `word`; "" if there is none."""
     near = nearest(word, known)
     return "" if near is None else f" (did you mean {near!r}?)"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most like `word`, whatever their capitals and what joins their parts, or None."""
+    """Return the known word most similar to `word`, ignoring case and separators, or None."""
     plain = {_plain_word(each): each for each in known}
     near = difflib.get_close_matches(_plain_word(word), plain, n=1, cutoff=0.7)
     return plain[near[0]] if near else None
@@ -170,7 +170,7 @@ def _plain_word(word: str) -> str:
 
 
 def unknown_argument(name: str, known: Iterable[str], place: str = "") -> str:
-    """Return the sentence for an argument that a tool does not have, with the one that may be meant, or all of them."""
+    """Return the sentence about an unknown argument of a tool, with the most similar one, or all of them."""
     names = list(known)
     near = nearest(name[:200], names)
     hint = f"expected {excerpt(', '.join(names), 500)}" if names else "it takes none"
@@ -178,21 +178,21 @@ def unknown_argument(name: str, known: Iterable[str], place: str = "") -> str:
 
 
 def fault_text(detail: JsonView) -> str:
-    """Return what pydantic says of one fault; where a validator has raised it, the validator's own words alone."""
+    """Return pydantic's text of one fault; only the validator's own words if a validator raised it."""
     error = detail.get("ctx", {}).get("error")
     return str(detail["msg"]) if error is None else str(error)
 
 
 _SAFE = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()"
 _NOT_IN_CODE = str.maketrans({"`": "ˋ", "|": "¦"})
-"""A backtick would end the code, and a bar the table's cell: there is no way to escape them that all renderers know."""
+"""A backtick would end the code, and a bar the table's cell: no escape for them works in all renderers."""
 _INERT = re.compile(r"[<>`]|(?<=\])(?=[(\[:])|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
 _INSTEAD = {"<": "‹", ">": "›", "`": "ˋ"}
 _JOINER = "\u2060"
 
 
 def code(text: str, limit: int = 100) -> str:
-    """Text as code on one line, in a table too; at most `limit` characters, fewer of those that a URL encodes."""
+    """Text as code on one line, also within a table; at most `limit` characters, fewer of those that a URL encodes."""
     shown = visible(one_line(text[: 10 * limit], limit)).translate(_NOT_IN_CODE)
     while url_chars(shown) > 3 * limit:
         shown = excerpt(shown, len(shown) * 2 // 3)
@@ -200,7 +200,7 @@ def code(text: str, limit: int = 100) -> str:
 
 
 def inert(text: str) -> str:
-    """The text as it is read, in which Markdown finds no HTML, no image and no link."""
+    """The text in a form in which Markdown finds no HTML, no image and no link."""
     return _INERT.sub(lambda match: _INSTEAD.get(match[0], _JOINER), visible(text))
 
 
@@ -215,20 +215,20 @@ def url_part(text: str) -> str:
 
 
 def url_chars(text: str) -> int:
-    """Return how long the text is in the query of a URL."""
+    """Return the length of the text in the query of a URL."""
     encoded = utf8(text)
     return len(encoded) + 2 * len(encoded.translate(None, _SAFE))
 
 
 DIGITS = 10
-"""Decimal places that sums are rounded to, so that adding floats leaves no dust."""
+"""Decimal places that sums are rounded to, so that adding floats leaves no rounding error."""
 
 
 def format_usd(amount: float | None, *, unpriced: int = 0) -> str:
-    """Return the amount in US dollars, such as `$0.031`; "" when nothing is known.
+    """Return the amount in US dollars, such as `$0.031`; "" if it is unknown.
 
-    From one dollar on it has cents, below two significant digits. `unpriced` is how many model calls it lacks, because
-    their price is not known: then it is a least amount.
+    From one dollar on it has cents, below that two significant digits. `unpriced` is the number of model calls that it
+    does not include, because their price is unknown: then it is a lower bound.
     """
     if amount is None:
         return ""
@@ -253,11 +253,11 @@ _DECODED = frozenset(
         *("shift_jis", "cp932", "euc_jp", "iso2022_jp", "gb2312", "gbk", "gb18030", "big5", "euc_kr", "cp949"),
     }
 )
-"""By the names that Python gives them."""
+"""By Python's names for them."""
 
 
 def charset_in(content_type: str) -> str:
-    """Return the charset that a `Content-Type` names; UTF-8 where it names none, or one that is not decoded."""
+    """Return the charset in a `Content-Type`; UTF-8 if it names none, or an unsupported one."""
     for each in content_type[:1000].split(";")[1:]:
         name, _, value = each.partition("=")
         if name.strip().lower() == "charset":

@@ -1,4 +1,4 @@
-"""One tool call within a run: what is known of the tool, what is to be executed, what a person decides about it."""
+"""One tool call within a run: the tool's specification, the request, and a person's decision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .text import one_line, unknown_argument
 
 
 class ToolRequest(Exchanged):
-    """A tool call that is to be executed, with its arguments parsed."""
+    """A tool call to execute, with its arguments parsed."""
 
     call_id: str
     name: str
@@ -29,29 +29,29 @@ class ToolRequest(Exchanged):
     index: int
     """The call's place in the model's reply, from 0."""
     calls: int = Field(default=1, exclude_if=lambda calls: calls == 1)
-    """How many calls that reply has, which share what their results may take."""
+    """The number of calls in that reply, which share the size limits of results."""
     context: list[Message] = Field(default_factory=list, exclude_if=operator.not_)
-    """The conversation's last messages before that reply, as far as the tool asks for them (`ToolSpec.context`)."""
+    """The conversation's last messages before that reply, as many as the tool asks for (`ToolSpec.context`)."""
     answered: Answered | None = unless_empty(None)
-    """What a person has said since the tool was called before, and had a question (`ToolResult.needs`)."""
+    """A person's answer since the tool's last execution, which had a question (`ToolResult.needs`)."""
     may_repeat: bool = unless_empty(False)
     """Whether an equal call of the run has an unknown outcome."""
 
     @property
     def digest(self) -> str:
-        """Tells this call with these arguments from any other call of the run, those of the same id included."""
+        """Distinguishes this call with these arguments from all other calls of the run, even of the same id."""
         return _digest([self.call_id, self.iteration, self.index, self.name, self.arguments])
 
 
 class ForeignActivity(Exchanged):
-    """A call is an activity of somebody else's worker, in any language; its argument is the call's arguments."""
+    """A call is an activity of a foreign worker, in any language; its argument is the call's arguments."""
 
     by: Literal["activity"] = "activity"
     activity: str
     """The activity's type."""
     task_queue: str
     options: JsonObject = {}
-    """Time-outs and retry policy, as the kind of tool has read them."""
+    """Time-outs and retry policy, as parsed by the kind of tool."""
 
 
 class ChildWorkflow(Exchanged):
@@ -63,7 +63,7 @@ class ChildWorkflow(Exchanged):
     task_queue: str | None = None
     """None for the run's own."""
     options: JsonObject = {}
-    """Id, reuse policy and time-outs, as the kind of tool has read them."""
+    """Id, reuse policy and time-outs, as parsed by the kind of tool."""
 
 
 class ChildRun(Exchanged):
@@ -75,11 +75,11 @@ class ChildRun(Exchanged):
     mode: Literal["single", "agentic"] = "single"
     """One model call without tools, or a loop of its own."""
     agents: RecordedAgents = unless_empty({})
-    """Those that a worker has read because the run was started without them."""
+    """The agents that a worker read because the run was started without them."""
 
 
 class Handoff(Exchanged):
-    """After a call, the run goes on as the agent of that path, which it has recorded."""
+    """After a call, the run continues as the agent of that path, which it has recorded."""
 
     by: Literal["handoff"] = "handoff"
     path: str
@@ -92,84 +92,84 @@ class Question(Exchanged):
 
 
 Execution = Annotated[ForeignActivity | ChildWorkflow | ChildRun | Handoff | Question, Discriminator("by")]
-"""How a call is executed that is no activity of perdure's worker."""
+"""The execution of a call other than by an activity of perdure's worker."""
 
 
 class PreparedRun(ToolResult):
-    """What the activity of such a call gives: how the run of the other agent begins, or a result that says why not."""
+    """The result of the activity of such a call: the beginning of the other agent's run, or why it can't begin."""
 
     parts: list[Part] = []
     messages: list[Message] | None = None
-    """The conversation that it begins with; None if this is the call's result already."""
+    """The conversation at its beginning; None if this is the call's result already."""
     inputs: JsonObject = {}
     """The inputs that the bindings of its own tools refer to."""
     handoffs: dict[str, list[Message]] = unless_empty({})  # As in `RunInput`.
 
 
 class RecordedSignature(Exchanged):
-    """What a tool's function took when a run began."""
+    """The parameters of a tool's function at the beginning of a run."""
 
     declaration: str = ""
     """For people: `(claim: string, euros?: float)`."""
     digests: dict[str, str] = {}
-    """Of each parameter's JSON Schema and default, by name."""
+    """A digest of each parameter's JSON Schema and default, by name."""
     takes_anything: bool = unless_empty(False)
-    """Whether it took any arguments."""
+    """Whether it accepted any arguments."""
     defaults: dict[str, str] = unless_empty({})
     """A digest of the default of each parameter that has one, by name."""
 
 
 class ToolSpec(Exchanged):
-    """What the loop needs to know of a function that the model is offered."""
+    """The loop's knowledge of a function that the model is offered."""
 
     name: str
     timeout: float | None = None
     """Seconds for one execution; None means `RunOptions.tool_timeout`."""
     idempotent: bool = True
-    """Whether an execution that was lost together with its worker may be repeated."""
+    """Whether an execution lost together with its worker may be repeated."""
     safe_to_repeat: bool = unless_empty(False)
-    """Whether somebody has said that an equal call does no harm."""
+    """Whether repeating an equal call is declared harmless."""
     reconcile: bool = unless_empty(False)
-    """Whether a function of the tool's own finds out what became of a call of unknown outcome."""
+    """Whether a function of the tool's own can find the outcome of a call of unknown outcome."""
     parallel_safe: bool = True
     """Whether it may run at the same time as the other calls of one reply."""
     needs_approval: bool = False
     """Whether a person must approve each call."""
     approval_check: Literal["plain", "async"] | None = None
-    """What kind of function of the tool's decides for each call whether a person must approve it; None for none."""
+    """The kind of the tool's own function that decides whether a person must approve a call; None for none."""
     retries: int = 0
-    """How often an execution that has failed is repeated."""
+    """How often a failed execution is repeated."""
     local: bool = False
     """Whether it is executed as a local activity."""
     isolated: bool = unless_empty(False)
     """Whether its function is called in a process of its own."""
     max_result: int | None = None
-    """Bytes of text that the model is shown of one result; None for the usual limit."""
+    """The bytes of text of one result that the model reads; None for the usual limit."""
     approval_timeout: float | None = None
-    """Seconds until a call or question that nobody has decided about is denied; None for never."""
+    """Seconds until an undecided call or question is denied; None for never."""
     deciders: ApprovalPolicy | None = unless_none()
-    """Who may decide about a call, where a person is asked; None for anybody."""
+    """The people who may decide a call, if a person is asked; None for anybody."""
     activity: str | None = None
-    """The type of the activity that executes it; None for the one of all tools."""
+    """The type of the activity that executes it; None for the one that all tools share."""
     execution: Execution | None = None
-    """How a call is executed, if not by an activity of perdure's worker."""
+    """The execution of a call, if not by an activity of perdure's worker."""
     context: int = unless_empty(0)
-    """How many of the conversation's last messages go along with a call."""
+    """The number of the conversation's last messages that go along with a call."""
     built_in: str | None = unless_empty(None)
-    """Which of perdure's own tools it is (`kind: builtin`)."""
+    """The one of perdure's own tools that it is (`kind: builtin`)."""
     max_parallel: int | None = unless_empty(None)
-    """How many calls of it each worker executes at a time; None for as many as it has slots."""
+    """The most calls that each worker executes at a time; None for as many as it has slots."""
     queue: str | None = unless_empty(None)
     """The task queue that workers with such a limit poll for its calls; None for the run's own."""
     signature: RecordedSignature | None = unless_empty(None)
-    """What its function takes, if it has one: a worker whose function takes something else lacks the tool."""
+    """The parameters of its function, if it has one: a worker whose function differs lacks the tool."""
     description: str | None = None
-    """What it does, as the model is told; for tools about which a person may be asked."""
+    """Its description for the model; set for tools about which a person may be asked."""
     parameters: JsonObject | None = None
-    """The JSON Schema of its arguments, as the model is told; None where that is not known."""
+    """The JSON Schema of its arguments, as the model sees it; None if unknown."""
 
     def described(self, agent: Agent, *, may_ask: bool = False) -> ToolSpec:
-        """With what the agent declares of the tool, if a person may be asked about it (`may_ask`: about any tool)."""
+        """Return a copy with the agent's declaration, if a person may be asked (`may_ask`: about any tool)."""
         tool = agent.tool(self.name)
         may_ask = may_ask or self.needs_approval or not self.idempotent
         if not (may_ask or self.approval_check or isinstance(self.execution, Question)) or tool is None:
@@ -182,7 +182,7 @@ class ToolSpec(Exchanged):
 
 
 def agents_in(tools: Iterable[ToolSpec]) -> dict[str, Agent]:
-    """Return the agents of other files that a worker has read for these tools, by path."""
+    """Return the agents of other files that a worker read for these tools, by path."""
     found: dict[str, Agent] = {}
     for tool in tools:
         if isinstance(tool.execution, ChildRun):
@@ -195,35 +195,35 @@ class Approval(Exchanged):
 
     approved: bool
     reason: str | None = None
-    """Why it was denied, or a question not answered; the model is told."""
+    """Why it was denied, or a question not answered; the model reads it."""
     arguments: JsonObject | None = None
     """Replace the model's arguments; None keeps those."""
     by: str | None = None
-    """Who decided."""
+    """The decider."""
     answer: str | None = None
-    """To a question: the result of the call."""
+    """The answer to a question: the result of the call."""
 
     @property
     def mark(self) -> str:
-        """Equal for equal decisions, whoever made them."""
+        """Equal for equal decisions, regardless of the decider."""
         answer = [] if self.answer is None else [self.answer]
         return _digest([self.approved, self.reason, self.arguments, *answer])
 
 
 class Decider(Exchanged):
-    """Somebody who has decided, for whom a gateway vouches."""
+    """A decider whom a gateway identified."""
 
     name: str
     tenant: str | None = None
     roles: list[str] = []
     key_id: str
-    """Of the key with which the gateway has signed it."""
+    """The id of the key with which the gateway signed."""
     at: float
-    """When the run has taken the decision, in seconds since the epoch."""
+    """When the run accepted the decision, in seconds since the epoch."""
 
 
 class Vote(Decider):
-    """An approval or an answer of one of several who have to agree."""
+    """An approval or an answer of one of several required approvers."""
 
     arguments: JsonObject | None = unless_none()
     """As `Approval.arguments`."""
@@ -232,14 +232,14 @@ class Vote(Decider):
 
 
 class Decided(Approval):
-    """A decision as the run has taken it."""
+    """A decision that the run accepted."""
 
     deciders: list[Decider] = []
-    """Who has made it, as far as a gateway vouches for them; `by` of a decision without any is a claim."""
+    """The deciders whom a gateway identified; `by` of a decision without any is a claim."""
 
 
 class ToolProgress(Exchanged):
-    """How far a call is, as its tool tells while it is under way: the last detail of the activity's heartbeats."""
+    """The progress of a running call, reported by its tool: the last detail of the activity's heartbeats."""
 
     event: Literal["tool_progress"] = "tool_progress"
     name: str
@@ -252,7 +252,7 @@ class ToolProgress(Exchanged):
 
 
 def progress_of(detail: Any) -> ToolProgress | None:
-    """Return the progress that a detail of a heartbeat tells; None for one that tells something else."""
+    """Return the progress in a heartbeat's detail; None for any other detail."""
     if not isinstance(detail, dict) or detail.get("event") != "tool_progress":
         return None
     try:
@@ -262,46 +262,46 @@ def progress_of(detail: Any) -> ToolProgress | None:
 
 
 class PendingApproval(Exchanged):
-    """What waits for a person: the approval of a tool call, or the answer to a question."""
+    """A call that waits for a person: for an approval, or for the answer to a question."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     call_id: str
     run_id: str | None = unless_empty(None)
-    """The called run in which it waits, and takes the decision; None for the run that was asked."""
+    """The called run in which it waits, and which takes the decision; None for the run itself."""
     kind: Literal["approval", "question"] = "approval"
     name: str
     """The tool's name."""
     description: str | None = None
-    """What the tool does."""
+    """The tool's description."""
     parameters: JsonObject | None = Field(default=None, alias="schema")
-    """The JSON Schema that edited arguments must fit; None where that is not known."""
+    """The JSON Schema that edited arguments must fit; None if unknown."""
     arguments: JsonObject
     digest: str = ""
-    """Identifies the call with these arguments: `approve(digest=…)` is refused when it does not wait any longer."""
+    """Identifies the call with these arguments: `approve(digest=…)` is refused if it no longer waits."""
     since: float = 0.0
     """When it began to wait, in seconds since the epoch."""
     deadline: float | None = None
-    """When it is denied by itself, in seconds since the epoch; None for never."""
+    """When it is denied automatically, in seconds since the epoch; None for never."""
     reason: str | None = None
-    """Why a person is asked, if the tool or a guardrail has said so."""
+    """The reason to ask a person, if the tool or a guardrail gave one."""
     question: str | None = None
-    """What the model asks; None for an approval."""
+    """The model's question; None for an approval."""
     choices: list[str] = []
     """The answers that a question suggests, or allows; empty for any."""
     allow_other: bool = True
-    """Whether a question takes another answer than the choices."""
+    """Whether a question accepts another answer than the choices."""
     iteration: int
     deciders: ApprovalPolicy | None = unless_none()
-    """Who may decide; None for anybody."""
+    """The people who may decide; None for anybody."""
     votes: list[Vote] = unless_empty([])
-    """Those who have approved already, where several have to."""
+    """The approvals up to now, if several are required."""
     escalated: float | None = unless_none()
     """When the role `deciders.to` was asked, in seconds since the epoch."""
 
     @property
     def schema(self) -> JsonObject | None:  # type: ignore[override]
-        """Same as `parameters`, by the name that it has in JSON."""
+        """The same as `parameters`, under its name in JSON."""
         return self.parameters
 
 
@@ -311,31 +311,31 @@ def _digest(value: Any) -> str:
 
 
 MAX_ANSWER_BYTES = 64 * 1024
-"""Of the answer to a question; the model is told all of it."""
+"""The limit of the answer to a question; the model reads all of it."""
 CHECK_FAILED = "the tool can't say whether it needs an approval: {}"
-"""Why a person is asked where the tool's own function has failed."""
+"""The reason to ask a person when the tool's own function failed."""
 _DEFAULTS: JsonObject = {"choices": [], "allow_other": True}
 
 
 class AskedQuestion(BaseModel):
-    """A question, as the arguments of a call whose execution is a `Question`. Raises ValidationError for others."""
+    """The question in the arguments of a call whose execution is a `Question`. Raises ValidationError for others."""
 
     model_config = ConfigDict(extra="forbid")
 
     question: str = Field(pattern=r"\S")
     choices: list[str] = []
-    """The answers that are suggested; empty for none."""
+    """The suggested answers; empty for none."""
     allow_other: bool = True
     """Whether another answer than the choices is accepted."""
 
     @field_validator("choices", "allow_other", mode="before")
     @classmethod
     def _absent(cls, value: Any, info: Any) -> Any:
-        """Strict schemas make models write null for what they leave out."""
+        """Treat null as absent: strict schemas make models write it for omitted arguments."""
         return _DEFAULTS[info.field_name] if value is None else value
 
     def problem_with(self, answer: str) -> str | None:
-        """Return why the answer is not accepted, and what is expected; None if it is."""
+        """Return why the answer is not accepted, and the expected one; None if it is."""
         if not answer.strip():
             return "the answer is empty: expected a text"
         if (size := len(answer.encode(errors="replace"))) > MAX_ANSWER_BYTES:
@@ -347,7 +347,7 @@ class AskedQuestion(BaseModel):
 
 
 def read_question(arguments: JsonObject) -> AskedQuestion | str:
-    """Return the question that the model asks; a text if its arguments are none, which says why."""
+    """Return the model's question; for invalid arguments, a text that explains the error."""
     try:
         return AskedQuestion.model_validate(arguments)
     except ValidationError as error:
@@ -355,7 +355,7 @@ def read_question(arguments: JsonObject) -> AskedQuestion | str:
 
 
 def misfit(asked: AskedQuestion | None, decision: Approval) -> str | None:
-    """Return why a decision does not fit what was asked, and what is expected; None if it does."""
+    """Return why a decision does not fit the request, and the expected one; None if it does."""
     if asked is None:
         return None if decision.answer is None else "it waits for an approval, not for an answer: approve or deny it"
     if decision.answer is not None:
@@ -365,24 +365,24 @@ def misfit(asked: AskedQuestion | None, decision: Approval) -> str | None:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a person is told about a call, besides the call."""
+    """The details of a request to a person, besides the call."""
 
     reason: str | None = None
-    """Why somebody is asked, if the tool or a guardrail has said so."""
+    """The reason to ask, if the tool or a guardrail gave one."""
     seconds: float | None = None
-    """How long a person has; None for ever."""
+    """The time limit for the decision; None for ever."""
     deadline: float | None = None
-    """When that time is over, in seconds since the epoch."""
+    """When that time ends, in seconds since the epoch."""
     question: AskedQuestion | None = None
     """None for an approval."""
 
     def since(self, now: float) -> Self:
-        """With the deadline of one that is asked now."""
+        """Return a copy with the deadline of a request that begins now."""
         return self if self.seconds is None else replace(self, deadline=now + self.seconds)
 
     @property
     def expiry(self) -> Approval:
-        """Decision where nobody has decided in time."""
+        """Return the decision that applies when nobody decided in time."""
         done = "answered" if self.question else "decided"
         return Approval(approved=False, reason=f"nobody has {done} within {self.seconds:g} s (approvalTimeout)")
 

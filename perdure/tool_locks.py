@@ -1,4 +1,4 @@
-"""What other systems' tools offer, pinned in a file beside the agent (`perdure lock`), and what has changed. Pure."""
+"""The offers of other systems' tools, pinned in a file beside the agent (`perdure lock`), and their changes. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .text import excerpt, fault_text, visible
 SUFFIX = ".lock"
 """The lock of `desk.prompty` is `desk.prompty.lock`."""
 LOCKABLE = frozenset({"mcp", "openapi", "a2a", "delegate"})
-"""Kinds of tools that others describe."""
+"""Kinds of tools that other systems describe."""
 MAX_CHANGES = 50
-"""So many are told of one tool."""
+"""The most changes of one tool that are reported."""
 SHOWN = 120
 """Characters of a value."""
 _URL = re.compile(r"(https?)://([^/?#\\]*)", re.IGNORECASE)
@@ -28,7 +28,7 @@ OnChange = Literal["stop", "ask"]
 
 
 class Pinned(BaseModel):
-    """Files of a newer version are refused, not read by half."""
+    """Refuses files of a newer version, instead of reading them in part."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -40,14 +40,14 @@ class PinnedFunction(Pinned):
     parameters: JsonObject = {}
     """The JSON Schema of its arguments."""
     details: JsonObject = {}
-    """How it is called: the name there, an HTTP method and path, hosts."""
+    """The target of its calls: the remote name, an HTTP method and path, hosts."""
 
 
 class PinnedTool(Pinned):
-    """What one declared tool offers."""
+    """The offer of one declared tool."""
 
     host: str = ""
-    """Where the file says that it is; "" where it does not."""
+    """The tool's host by the agent's file; "" if the file has none."""
     functions: dict[str, PinnedFunction] = {}
 
 
@@ -56,19 +56,19 @@ class LockDocument(Pinned):
 
     version: Literal[1] = 1
     on_change: OnChange = Field(default="stop", alias="onChange")
-    """What becomes of a run whose tools offer something else: it stops, or a person is asked."""
+    """The reaction to changed offers: the run stops, or a person is asked."""
     tools: dict[str, PinnedTool] = {}
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     @property
     def text(self) -> str:
-        """Return the file's content: sorted, so that versions of it can be compared."""
+        """Return the file's content, sorted, so that its versions can be compared."""
         return json.dumps(self.model_dump(by_alias=True), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 class ToolLock(Pinned):
-    """What a run knows of the lock of one tool (`locked` of a declared tool)."""
+    """A run's copy of the lock of one tool (`locked` of a declared tool)."""
 
     on_change: OnChange = "stop"
     tool: PinnedTool = PinnedTool()
@@ -84,7 +84,7 @@ def read_lock(text: str, path: str) -> LockDocument:
 
 
 def with_lock(tools: list[Tool], lock: LockDocument) -> list[Tool]:
-    """Return the tools with what the lock says of each; one that it does not name may offer nothing."""
+    """Return the tools with their pins in the lock; a tool that it does not name may offer nothing."""
 
     def with_pins(tool: Tool) -> Tool:
         if tool.kind not in LOCKABLE:
@@ -96,7 +96,8 @@ def with_lock(tools: list[Tool], lock: LockDocument) -> list[Tool]:
 
 
 def host_of(tool: Tool) -> str:
-    """Return where a declared tool is, without user and path: `https://mcp.example.com`, or the command of a server."""
+    """Return the address of a declared tool, without user and path: `https://mcp.example.com`, or the command of a
+    server."""
     connection = getattr(tool, "connection", None)
     options = getattr(tool, "options", None) or {}
     for place in (connection and connection.endpoint, options.get("card"), getattr(tool, "specification", None)):
@@ -106,7 +107,7 @@ def host_of(tool: Tool) -> str:
 
 
 def changes(name: str, locked: PinnedTool, now: PinnedTool) -> list[str]:
-    """Return what a tool offers beyond its lock, or otherwise, a line each; [] for the same."""
+    """Return the additions and changes of a tool's offer since its lock, one per line; [] for none."""
     found = list(_changes(name, locked, now))
     more = len(found) - MAX_CHANGES
     return found if more <= 0 else [*found[:MAX_CHANGES], f"{name}: and {more:,} more changes"]
@@ -146,7 +147,7 @@ def _value_changes(place: str, before: Any, after: Any) -> Iterator[str]:
 
 
 def _text_change(before: str, after: str) -> str:
-    """Return how a text has changed: whole, or of long ones the part between what both begin and end with."""
+    """Return the change of a text: whole, or for long texts the part between their common beginning and end."""
     if max(len(before), len(after)) <= SHOWN:
         return f"is {_shown_text(after)}, was {_shown_text(before)}"
     begin = len(os.path.commonprefix([before, after]))
@@ -157,11 +158,11 @@ def _text_change(before: str, after: str) -> str:
 
 def _shown_text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    # What can't be seen is where instructions to models hide.
+    # Instructions to models hide in invisible characters.
     return repr(excerpt(text.encode("ascii", "backslashreplace").decode() if not text.isprintable() else text, SHOWN))
 
 
 def lock_of(tool: Tool) -> ToolLock | None:
-    """Return what a declared tool's lock says; None for one that is not locked."""
+    """Return the lock of a declared tool; None for one that is not locked."""
     text = cast("str | None", getattr(tool, "locked", None))
     return None if text is None else ToolLock.model_validate_json(text)

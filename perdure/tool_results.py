@@ -1,4 +1,4 @@
-"""Results of a run's tool calls, whole: how one is named, and how much of it is kept and shown. Pure."""
+"""Complete results of a run's tool calls: the name of one, and the sizes that are kept and shown. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True, order=True)
 class CallPlace:
-    """Names one tool call of a run. Models reuse ids, so an id alone may name several."""
+    """Identifies one tool call of a run. Models reuse ids, so an id alone may match several."""
 
     iteration: int
     index: int
@@ -27,17 +27,17 @@ class CallPlace:
 
 
 class KeptResults(Protocol):
-    """Finds the whole result of one call of the run."""
+    """Finds the complete result of one call of the run."""
 
     async def __call__(self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
-        """Result of the last call of that id, or of the one in that iteration; not of tools that are `ignored`.
+        """Return the result of the last call of that id, or of the one in that iteration, skipping `ignored` tools.
 
         Raises UnknownCallError.
         """
 
 
 def choose(places: Iterable[CallPlace], call_id: str, iteration: int | None) -> CallPlace:
-    """The last of the calls that has the id, in that iteration if one is given. Raises UnknownCallError."""
+    """Return the last of the calls with the id, in that iteration if one is given. Raises UnknownCallError."""
     known = sorted(places)
     fitting = [place for place in known if place.call_id == call_id and iteration in (None, place.iteration)]
     if fitting:
@@ -59,26 +59,26 @@ def _name_all(known: Sequence[CallPlace]) -> str:
 
 KIB, MIB = 1024, 1024 * 1024
 SHOWN_BYTES = 64 * KIB
-"""Of the text of one result, for tools that do not say otherwise (`maxResult`)."""
+"""The default limit of the text of one result (`maxResult`)."""
 SHOWN_TOGETHER_BYTES = 4 * MIB
-"""Of the text of all results of one reply: with more than 64 calls, each is shown less."""
+"""The limit of the text of all results of one reply: with more than 64 calls, each one is shortened further."""
 
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """How large one tool result may be, so that it fits into a Temporal payload (2 MB) and a history (50 MB)."""
+    """The size limits of one tool result, so that it fits into a Temporal payload (2 MB) and a history (50 MB)."""
 
     text_bytes: int = MIB
     """Bytes of all text together, in UTF-8."""
     media_bytes: int = MIB
-    """Bytes of all images, audio and files together, as they are sent (base64)."""
+    """Bytes of all images, audio and files together, in their base64 form."""
     together_text_bytes: int = 4 * MIB
     """Bytes of the text of all results of one reply."""
     together_media_bytes: int = 10 * MIB
     """Bytes of the media of all results of one reply."""
 
     def for_one_of(self, calls: int) -> SizeLimits:
-        """Return the limits for each result of a reply with so many calls."""
+        """Return the limits for each result of a reply with `calls` calls."""
         return SizeLimits(
             text_bytes=min(self.text_bytes, self.together_text_bytes // calls),
             media_bytes=min(self.media_bytes, self.together_media_bytes // calls),
@@ -86,11 +86,11 @@ class SizeLimits:
 
 
 STORED = SizeLimits(text_bytes=16 * MIB, together_text_bytes=64 * MIB)
-"""Where large values are stored outside Temporal (`PERDURE_STORAGE`)."""
+"""For workers that store large values outside Temporal (`PERDURE_STORAGE`)."""
 
 
 def shown_bytes(limit: int | None, calls: int) -> int:
-    """Return how much text of one result the model is shown; `limit` is what the tool itself says."""
+    """Return how many bytes of one result the model reads; `limit` is the tool's own setting."""
     return min(limit or SHOWN_BYTES, SHOWN_TOGETHER_BYTES // calls)
 
 
@@ -100,7 +100,7 @@ def text_bytes(parts: Sequence[Part]) -> int:
 
 
 def shorten(result: ToolResult, limit: int, note: Note) -> ToolResult:
-    """Return the result with at most `limit` bytes of text, and the note in addition; itself when it has no more."""
+    """Return the result with at most `limit` bytes of text, and the note in addition; the result itself if it fits."""
     kept = text_bytes(result.parts)
     if kept <= limit:
         return result

@@ -1,4 +1,4 @@
-"""Declarations of tools that are put together: with a prefix before their names, and less of what they offer. Pure."""
+"""Combined declarations of tools: with a prefix before their names, and a filter of their offer. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from .json_types import JsonObject, JsonView
 
 Declared = JsonView
-"""A tool as files have it."""
+"""A tool in the form of files."""
 
 
 def with_prefix(tool: Declared, prefix: str) -> JsonObject:
-    """Return the tool, whose functions the model is offered by names that begin with the prefix and `_`."""
+    """Return the tool with the prefix and `_` before the names of its functions for the model."""
     inner = _policy(tool).get("prefix")
     return _with_policy(tool, prefix=f"{prefix}_{inner}" if inner else prefix)
 
@@ -20,8 +20,8 @@ def with_prefix(tool: Declared, prefix: str) -> JsonObject:
 def with_filter(tools: Sequence[Declared], names: Sequence[str], *, keeps: bool) -> list[JsonObject]:
     """Return the tools with these functions alone, or (`keeps` false) with all but these.
 
-    A name that is not a function's is one of what another tool offers, which is only known when a run begins. Raises
-    ValueError for such a name where not exactly one tool can offer it.
+    A name that is not a function's belongs to another tool's offer, which is only known when a run begins. Raises
+    ValueError for such a name unless exactly one tool can offer it.
     """
     functions = [_offered_name(tool, str(tool.get("name"))) for tool in tools if _is_function(tool)]
     rest = [name for name in names if name not in functions]

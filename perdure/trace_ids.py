@@ -1,4 +1,4 @@
-"""The ids of a run's trace: derived from what is recorded, so that whoever exports a span gives it the same ids."""
+"""The ids of a run's trace: derived from recorded data, so that every exporter gives a span the same ids."""
 
 from __future__ import annotations
 
@@ -17,45 +17,43 @@ class TraceIds:
 
     workflow_id: str
     first_run_id: str
-    """Of the run's first link: tells the run from a later one of the same workflow id."""
+    """The run id of the first link, which distinguishes the run from a later one of the same workflow id."""
     trace_id: int
-    """Of the run at the root of the tree of calls."""
+    """The trace of the run at the root of the tree of calls."""
     parent_id: int | None = None
-    """The span of the tool call that has started the run; None for a run that no run has called."""
+    """The span of the tool call that started the run; None for a run that was not called by another."""
 
     @classmethod
     @lru_cache(maxsize=1024)
     def of(cls, namespace: str, workflow_id: str, first_run_id: str, caller: str = "") -> TraceIds:
-        """Those of a run; `caller` is what `called` gives of the run that has called it, "" where none has."""
+        """Return the ids of a run; `caller` is the calling run's `called` value, "" if there is none."""
         if above := read_traceparent(caller):
             return cls(workflow_id, first_run_id, *above)
         return cls(workflow_id, first_run_id, _hash(16, "trace", namespace, workflow_id, first_run_id))
 
     @property
     def agent(self) -> int:
-        """Whole run."""
+        """The span of the whole run."""
         return self._span("invoke_agent")
 
     def chat(self, iteration: int, earlier: int = 0) -> int:
-        """Return a try of an iteration's model call, of which `earlier` were made before it."""
+        """Return the span of a try of an iteration's model call, after `earlier` ones."""
         return self._span("chat", iteration, earlier)
 
     def tool(self, iteration: int, index: int, earlier: int = 0) -> int:
-        """Return an execution of the call at that place of the reply; `earlier` ones have failed."""
+        """Return the span of an execution of the call at that index of the reply, after `earlier` failed ones."""
         return self._span("execute_tool", iteration, index, earlier)
 
     def wait(self, kind: str, iteration: int, number: int) -> int:
-        """Return the wait of that kind that was the iteration's `number`th, from 0."""
+        """Return the span of an iteration's wait of that kind; `number` counts from 0."""
         return self._span("wait", kind, iteration, number)
 
     def activity(self, link: str, activity_id: str) -> int:
-        """Any other activity, by the run id of its link and Temporal's id in it."""
+        """Return the span of any other activity, by the run id of its link and Temporal's id in it."""
         return self._span("activity", link, activity_id)
 
     def child_traceparent(self, iteration: int, index: int) -> str:
-        """Return what the run that this call starts is told, as a W3C `traceparent`: the trace, and the span above
-        it.
-        """
+        """Return the W3C `traceparent` for the run that this call starts: the trace, and the span above it."""
         return traceparent(self.trace_id, self.tool(iteration, index))
 
     def _span(self, *what: str | int) -> int:
@@ -75,11 +73,11 @@ def read_traceparent(text: str) -> tuple[int, int] | None:
 
 
 def _hash(size: int, *parts: str | int) -> int:
-    """Never 0, which OpenTelemetry takes for no id."""
+    """Return a hash that is never 0, which OpenTelemetry treats as a missing id."""
     digest = blake2b(json.dumps(parts).encode(), digest_size=size).digest()
     return int.from_bytes(digest, "big") or 1
 
 
 def idempotency_key(run_id: str, iteration: int, index: int) -> str:
-    """Return the key of one call of that link of a run, the same for each of its attempts."""
+    """Return the key of one call of a run's link, the same for each of its attempts."""
     return f"{run_id}/{iteration}/{index}"

@@ -1,4 +1,4 @@
-"""Keeps the conversation that the model sees within a budget of characters (§13.3)."""
+"""Keeps the model's conversation within a budget of characters (§13.3)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def plan_trim(
     keep: int = KEPT_AT_LEAST,
     trim_to: float = 1.0,
 ) -> TrimPlan | None:
-    """Return what to drop so that the messages fit; None when they fit already, or when nothing may be dropped.
+    """Return the messages to drop so that the rest fits; None if they fit already, or if none may be dropped.
 
     The oldest groups are dropped as a whole (an assistant message with its tool results), until the rest and a summary
-    take `trim_to` of what the system messages leave of the budget. All system messages stay, wherever they are, and at
-    least `keep` others.
+    take `trim_to` of the budget without the system messages. All system messages stay, wherever they are, and at least
+    `keep` others.
     """
     total = sum(sizes)
     if total <= budget_chars:
@@ -83,7 +83,7 @@ def _group_end(messages: Sequence[Message], start: int) -> int:
 
 
 def summarize_dropped(messages: Sequence[Message]) -> str:
-    """Return the built-in summary: what the user asked, what the assistant said, and which tools it called."""
+    """Return the built-in summary: the user's questions, the assistant's texts, and the tools that it called."""
     lines: list[str] = []
     for message in messages:
         if message.role == "user":
@@ -107,7 +107,7 @@ def is_summary(message: Message) -> bool:
 
 
 def trim_to_context_window(messages: Sequence[Message], budget_chars: int) -> tuple[list[Message], list[Message]]:
-    """Return the messages to keep within `budget_chars`, and those that are dropped.
+    """Return the messages to keep within `budget_chars`, and the dropped ones.
 
     If any are dropped, the first list has their built-in summary. It exceeds the budget if the system messages and the
     last two others do: those are always kept. Never raises.

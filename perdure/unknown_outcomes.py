@@ -1,4 +1,4 @@
-"""Tool calls of which nobody knows whether they have taken effect, and the answers of who finds that out. Pure."""
+"""Tool calls whose outcome is unknown, and the results of finding it out. Pure."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .tool_calls import ToolSpec
 
 
 class UnknownCall(Exchanged):
-    """A call of a run that may have taken effect, although it has no result that says so."""
+    """A call of a run that may have taken effect, although its result does not confirm it."""
 
     same: str
     """Equal for calls of the same tool with the same arguments."""
     key: str
     """The call's idempotency key."""
     iteration: int
-    """0 for a call of an earlier run, which the conversation tells of."""
+    """0 for a call of an earlier run in the same conversation."""
 
     def reason(self, doubt: str) -> str:
-        """Return why a person is asked about an equal call, where the tool's own function has this doubt."""
+        """Return the reason to ask a person about an equal call, if the tool's own function has this doubt."""
         call = f"the equal call of {f'iteration {self.iteration}' if self.iteration else 'an earlier run'}"
         why = f"it may repeat {call}, of which nobody knows whether it took effect"
         return f"{why}, and its reconcile function can't tell: {doubt}" if doubt else why
 
 
 def unknown_note(spec: ToolSpec) -> str:
-    """Return what the model reads after the text of such a call's result."""
+    """Return the note that follows the text of such a call's result, for the model."""
     return f"The call may have taken effect all the same: nobody knows. {_way_out(spec)}"
 
 
@@ -47,10 +47,10 @@ def _way_out(spec: ToolSpec) -> str:
 
 
 def same_call(name: str, arguments: JsonObject, spec: ToolSpec | None = None) -> str:
-    """Return what is equal for calls of one tool with the same arguments, however they are written.
+    """Return a key that is equal for calls of one tool with the same arguments, in any notation.
 
-    Their order does not count, nor whether a number is written as `1`, `1.0` or `"1"`, nor whether what is absent is
-    written as null or, as far as `spec` knows that, as its default: functions take one for the other.
+    It ignores their order, the form of a number (`1`, `1.0` or `"1"`), and the form of an absent argument: omitted,
+    null or, if `spec` knows it, the default. Functions treat these alike.
     """
     given = {key: value for key, value in arguments.items() if not (spec and _is_default(key, value, spec))}
     text = json.dumps([name, _plain(given)], sort_keys=True)
@@ -94,15 +94,15 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Done:
-    """Says of an earlier call that it has taken effect; the tool is not executed."""
+    """States that an earlier call has taken effect; the tool is not executed."""
 
     result: Any = None
-    """The result of the call that asks, as the tool itself would have returned it."""
+    """The result of the present call, as the tool itself would have returned it."""
 
 
 @dataclass(frozen=True)
 class NotDone:
-    """Says of an earlier call that it has not taken effect, and never will; the tool is executed."""
+    """States that an earlier call has not taken effect, and never will; the tool is executed."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ class Unknown:
 
 
 class Reconciled(Exchanged):
-    """What a tool's `reconcile` function has found; neither field is set where the earlier call was not done."""
+    """The finding of a tool's `reconcile` function; neither field is set if the earlier call was not executed."""
 
     result: ToolResult | None = None
-    """Set where it was done."""
+    """Set if it was executed."""
     doubt: str | None = None
-    """Set where that is not known: why."""
+    """Set if that is unknown: the reason."""

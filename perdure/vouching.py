@@ -1,4 +1,4 @@
-"""What a gateway vouches for: who decides, and who asks; signed with a key that workers have too."""
+"""Signatures of a gateway: it identifies deciders and requesters with a key that the workers share."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from .errors import ConfigurationError
 from .messages import Exchanged
 
 VARIABLE = "PERDURE_VOUCH_KEY"
-"""The environment variable that has the keys: `KEYID:BASE64KEY[,OLDID:…]`."""
+"""The environment variable with the keys: `KEYID:BASE64KEY[,OLDID:…]`."""
 FILE_VARIABLE = "PERDURE_VOUCH_KEY_FILE"
-"""The environment variable that names a file with them."""
+"""The environment variable with the path of a file that contains them."""
 UNDECIDABLE = (
     "Nobody can decide about calls {}: who may is known by what a gateway signs, and this worker has no key. Give "
     f"gateways and workers the same {VARIABLE} (`perdure docs approvals`)"
 )
 VALID_SECONDS = 300.0
-"""So far apart may be the time of a signature and that of its receipt."""
+"""The most seconds between a signature and its receipt."""
 MIN_KEY_BYTES = 32
 KEY_ID_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAKE_ONE = "`perdure encryption-key` prints one"
 
 
 class Vouch(Exchanged):
-    """Says who has made one decision: a gateway knows it, and has signed it."""
+    """Identifies the decider of one decision, signed by a gateway."""
 
     name: str = Field(min_length=1)
     tenant: str | None = None
-    """Of whom the person is; None for one who may reach all runs."""
+    """The person's tenant; None for a person who may reach all runs."""
     roles: list[str] = []
     at: float
     """When it was signed, in seconds since the epoch."""
@@ -50,12 +50,13 @@ class Vouch(Exchanged):
 
     @property
     def signed_values(self) -> list[Any]:
-        """What is signed of it."""
+        """Return the signed values."""
         return [self.name, self.tenant, self.roles, self.at, self.key_id]
 
 
 class Requesters(Exchanged):
-    """Says who has asked for a run, or has said something to it: signed by a gateway, or by the run that calls it."""
+    """Identifies the requesters of a run, or the senders of its messages: signed by a gateway, or by the calling
+    run."""
 
     names: list[str]
     at: float
@@ -65,39 +66,39 @@ class Requesters(Exchanged):
 
     @property
     def size(self) -> int:
-        """Return how many characters it has, about."""
+        """Return its approximate size in characters."""
         return sum(map(len, [*self.names, self.key_id, self.signature])) + 100
 
     @property
     def signed_values(self) -> list[Any]:
-        """What is signed of it."""
+        """Return the signed values."""
         return [self.names, self.at, self.key_id]
 
 
 class Request(Exchanged):
-    """Something that was asked of a run or a session, as it was received."""
+    """A request to a run or a session, as it was received."""
 
     by: Requesters
     place: str
     """The workflow id."""
     content: str
-    """A digest of what was asked."""
+    """A digest of the request."""
     since: float
-    """The signature is not older than this, in seconds since the epoch, …"""
+    """The signature must not be older than this, in seconds since the epoch, …"""
     until: float
-    """… and not newer."""
+    """… and not newer than this."""
 
 
 MAX_REQUESTS = 200
-"""So many requests of one run are known; of one with more, nobody knows who has asked for it."""
+"""The most requests of one run that are kept; with more, its requesters are unknown."""
 MAX_REQUEST_CHARS = 64 * 1024
-"""Of all their names and signatures: they travel from link to link, and anybody may send some."""
+"""The limit of all their names and signatures: they travel from link to link, and anybody may send some."""
 Requests = list[Request] | None
-"""None where somebody has asked for whom nobody vouches."""
+"""None if a requester could not be verified."""
 
 
 def with_request(known: Requests, request: Request | None) -> Requests:
-    """Return the requests with one more; None for one that nobody vouches for, that comes again, or is one too many."""
+    """Return the requests with one more; None for one that is unverified, a duplicate, or one too many."""
     if known is None or request is None or len(known) >= MAX_REQUESTS:
         return None
     if any(each.by.signature == request.by.signature for each in known):
@@ -114,7 +115,8 @@ class VouchKeys:
 
     @classmethod
     def parse(cls, text: str, source: str = VARIABLE) -> VouchKeys:
-        """Return the keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; lines may stand for commas, `#` begins a comment.
+        """Return the keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; line breaks may replace commas, `#` begins a
+        comment.
 
         Raises ConfigurationError, which never shows a key.
         """
@@ -133,18 +135,18 @@ class VouchKeys:
         return cls(keys)
 
     def decision(self, name: str, tenant: str | None, roles: Collection[str], subject: Sequence[Any]) -> Vouch:
-        """Return the signature of a decision that somebody makes now; there is a key."""
+        """Return the signature of a decision made now; there must be a key."""
         vouch = Vouch(name=name, tenant=tenant, roles=sorted(roles), at=time.time(), key_id=self._first, signature="")
         return vouch.model_copy(update={"signature": self._signature("decision", vouch, subject)})
 
     def request(self, names: Iterable[str], place: str, content: str, at: float | None = None) -> Requesters:
-        """Return the signature of what these people ask of the workflow of that id; there is a key."""
+        """Return the signature of these people's request to the workflow of that id; there must be a key."""
         now = time.time() if at is None else at
         requesters = Requesters(names=sorted(names), at=now, key_id=self._first, signature="")
         return requesters.model_copy(update={"signature": self._signature("request", requesters, [place, content])})
 
     def fault_in(self, vouch: Vouch, subject: Sequence[Any], now: float) -> str | None:
-        """Return why a decision is not vouched for after all, and what to do; None if it is."""
+        """Return why the signature of a decision is invalid, and the remedy; None if it is valid."""
         if vouch.key_id not in self.keys:
             known = ", ".join(self.keys) or "none"
             return (
@@ -158,7 +160,7 @@ class VouchKeys:
         return None
 
     def requesters(self, requests: Requests) -> set[str] | None:
-        """Return the names of all who have asked; None where somebody has for whom nobody vouches."""
+        """Return the names of all requesters; None if any could not be verified."""
         if requests is None:
             return None
         for each in requests:
@@ -197,7 +199,7 @@ NO_KEYS = VouchKeys()
 
 
 def vouch_keys() -> VouchKeys:
-    """Return the keys that the environment gives this process; `NO_KEYS` where it gives none.
+    """Return the keys in this process's environment; `NO_KEYS` if there are none.
 
     Raises ConfigurationError for anything but usable keys.
     """
@@ -225,7 +227,7 @@ def _parse(text: str, source: str) -> VouchKeys:
 
 @lru_cache(maxsize=4)
 def _read(path: str) -> VouchKeys:
-    """Return the keys of a file, as it is when it is read first."""
+    """Return the keys in a file, read once."""
     try:
         return VouchKeys.parse(Path(path).expanduser().read_text(encoding="utf-8"), f"{FILE_VARIABLE}={path!r}")
     except (OSError, ValueError, RuntimeError) as error:
@@ -247,18 +249,18 @@ class Voucher:
     """The person's tenant; None for a person who may reach all runs."""
     roles: Collection[str] = ()
     keys: VouchKeys = field(default_factory=lambda: _require_keys(), repr=False)
-    """With one key at least."""
+    """At least one key."""
 
     def decision(self, subject: Sequence[Any]) -> Vouch:
-        """Return the signature of a decision; `subject` is what it is about, and what it says."""
+        """Return the signature of a decision; `subject` is its call and its content."""
         return self.keys.decision(self.name, self.tenant, self.roles, subject)
 
     def request(self, place: str, content: str) -> Requesters:
-        """Return the signature of what the person asks of the workflow of that id."""
+        """Return the signature of the person's request to the workflow of that id."""
         return self.keys.request([self.name], place, content)
 
 
 def content_of(*parts: Any) -> str:
-    """Return a digest of what is asked, equal for equal JSON values."""
+    """Return a digest of a request, equal for equal JSON values."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Who is told what becomes of a run: webhooks, and the notices that are sent to them. Pure."""
+"""Webhooks: notify a URL when a run waits, is held, ends or fails. Pure."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from .messages import Exchanged
 
 NoticeType = Literal["run.waiting", "run.held", "run.done", "run.failed", "run.cancelled"]
 SECRET = "PERDURE_WEBHOOK_SECRET"
-"""How the names of the workers' variables begin that hold secrets of webhooks."""
+"""The prefix of the workers' variables with the secrets of webhooks."""
 SECRET_PREFIX = "whsec_"
 MAX_WEBHOOKS = 10
-"""Of one run."""
+"""The most webhooks of one run."""
 MAX_URL_CHARS = 2000
 _PLAIN_URL = re.compile(r"^[hH][tT][tT][pP][sS]?://[^\s/?#@\\]+([/?#][^\s\\]*)?$")
-"""Without a user or a password; the worker reads it again when it sends."""
+"""Without a user or a password; the worker parses it again before it sends."""
 
 
 class Webhook(BaseModel):
-    """An address that is told what becomes of a run, by signed requests (Standard Webhooks); a plain URL is short for
-    one that is told all.
-    """
+    """An address that receives signed requests about a run (Standard Webhooks); a plain URL stands for one that
+    receives all."""
 
     model_config = ConfigDict(extra="forbid")
 
     url: str = Field(max_length=MAX_URL_CHARS)
     """Where each notice is posted: `https://…`, without a secret in it."""
     events: list[NoticeType] | None = Field(default=None, min_length=1, exclude_if=lambda events: events is None)
-    """What is told; None for all."""
+    """The types of notices to send; None for all."""
     secret: str = Field(default=SECRET, pattern=f"^{SECRET}[A-Z0-9_]*$", exclude_if=lambda name: name == SECRET)
-    """The name of the workers' variable with the secret (`whsec_…`) by which notices are signed."""
+    """The name of the workers' variable with the secret (`whsec_…`) that signs the notices."""
 
     @model_validator(mode="before")
     @classmethod
@@ -58,12 +57,12 @@ class Webhook(BaseModel):
         return url
 
     def takes(self, type: str) -> bool:
-        """Return whether it is told of this."""
+        """Return whether it receives notices of this type."""
         return self.events is None or type in self.events
 
 
 def read_webhooks(given: Any) -> Any:
-    """Return a list of webhooks as its elements: one, or URLs with commas between them, stand for such a list."""
+    """Return a list of webhooks; a single one, or a text of URLs separated by commas, stands for such a list."""
     return [part for each in _as_list(given) for part in (each.split(",") if isinstance(each, str) else [each])]
 
 
@@ -86,16 +85,16 @@ PUSHED = {
     "run.failed": "TASK_STATE_FAILED",
     "run.cancelled": "TASK_STATE_CANCELED",
 }
-"""What A2A clients are told, by A2A's names for the state of the task."""
+"""The notices to A2A clients, by A2A's names for the state of the task."""
 
 
 class PushTarget(Exchanged):
-    """Whom an A2A client has told of one run (a push notification config)."""
+    """An A2A client's push notification target for one run (a push notification config)."""
 
     id: str = Field(min_length=1, max_length=200)
     url: str = Field(max_length=MAX_URL_CHARS, pattern=_PLAIN_URL.pattern)
     sealed: str = Field(default="", exclude_if=lambda sealed: not sealed)
-    """Token and credentials that go along, which only those can read who have the workers' key (`call_secrets`)."""
+    """The token and the credentials to send, encrypted with the workers' key (`call_secrets`)."""
 
 
 class PushChange(Exchanged):
@@ -106,13 +105,13 @@ class PushChange(Exchanged):
 
 
 class NoticeInput(Exchanged):
-    """One notice, and who is told: the argument of the workflow `perdure.Notice`."""
+    """One notice, and its receivers: the argument of the workflow `perdure.Notice`."""
 
     id: str
-    """The same for each attempt and each receiver: who has seen it before leaves the rest alone."""
+    """The same for each attempt and each receiver, so that a receiver can ignore duplicates."""
     type: str
     time: float
-    """When it happened, in seconds since the epoch."""
+    """The time of the event, in seconds since the epoch."""
     data: JsonObject
     webhooks: list[Webhook] = []
     push: list[PushTarget] = Field(default=[], exclude_if=lambda targets: not targets)

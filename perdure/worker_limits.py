@@ -1,6 +1,6 @@
-"""What agents may use of a worker, as its owner decides: commands, variables, kinds of tools, and which servers.
+"""The limits that a worker's owner sets for agents: commands, variables, kinds of tools, and servers.
 
-And by which certificates a server is known.
+And the certificates by which servers are verified.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import NamedTuple
 from .errors import ConfigurationError
 
 _URL = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?", re.IGNORECASE)
-"""Nothing that two programs could read in two ways: no user, no backslash, no name in other letters."""
+"""Accepts only URLs that all programs parse alike: no user, no backslash, no name in other letters."""
 PORTS = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
-    """What two URLs of one server have in common."""
+    """The part that all URLs of one server share."""
 
     scheme: str
     host: str
@@ -30,7 +30,7 @@ class Origin(NamedTuple):
 
     @property
     def address(self) -> str:
-        """`host`, or `host:port` where that is not the usual one."""
+        """`host`, or `host:port` if the port is not the default."""
         return self.host if self.port == PORTS[self.scheme] else f"{self.host}:{self.port}"
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Origin(NamedTuple):
 
 
 def server_in(url: str | None) -> Origin | None:
-    """Return the server that a URL leads to; None for anything but a plain HTTP URL."""
+    """Return the server of a URL; None for anything but a plain HTTP URL."""
     match = _URL.fullmatch(url or "")
     if match is None:
         return None
@@ -47,9 +47,10 @@ def server_in(url: str | None) -> Origin | None:
 
 
 def is_listed(server: Origin, hosts: Iterable[str]) -> bool:
-    """Return whether one of the hosts means the server: `name`, `name:port`, `*.domain` for all below it, `*` for any.
+    """Return whether one of the hosts matches the server: `name`, `name:port`, `*.domain` for all below it, `*` for
+    any.
 
-    A name without a port means every port of the host.
+    A name without a port matches every port of the host.
     """
     return any(_means(host.lower(), server) for host in hosts)
 
@@ -63,7 +64,7 @@ def _means(host: str, server: Origin) -> bool:
 
 ANY = "*"
 VARIABLES = {name: f"PERDURE_ALLOW_{name.upper()}" for name in ("commands", "env", "hosts", "kinds")}
-"""The environment variable of each limit: names, with commas between them."""
+"""The environment variable of each limit: names, separated by commas."""
 _METADATA_NAMES = (
     "metadata.google.internal",
     "metadata.goog",
@@ -82,24 +83,24 @@ _METADATA = tuple(
         "fd20:ce::254/128",
     )
 )
-"""Where clouds give out credentials."""
+"""The addresses of clouds' credential services."""
 _ODD_ADDRESS = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+)){0,3}")
 """Spellings of IPv4 addresses that resolvers understand, not all of them alike, such as 0xa9fea9fe and 0251.254.1."""
 _SPECIAL = tuple(ip_network(each) for each in ("192.0.0.0/24", "192.88.99.0/24"))
-"""IPv4 networks of IANA's registry of special purposes that Python counts, in whole or in part, as global."""
+"""IPv4 networks of IANA's registry of special purposes that Python treats, in whole or in part, as global."""
 _UNICAST = ip_network("2000::/3")
-"""All IPv6 addresses that are given to networks of the public internet."""
+"""All IPv6 addresses of networks of the public internet."""
 _WITH_IPV4 = tuple(ip_network(each) for each in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
 """IPv6 networks whose addresses end with an IPv4 address that they lead to."""
 
 
 class Refused(NamedTuple):
-    """What a worker does not do, and which name in which of its limits would allow it."""
+    """A refusal of a worker, and the limit and the name that would allow it."""
 
     does: str
-    """What follows "this worker"."""
+    """The text after "this worker"."""
     limit: str = ""
-    """"" where nothing but `*` in `hosts` would allow it."""
+    """"" if only `*` in `hosts` would allow it."""
     name: str = ""
 
     def __str__(self) -> str:
@@ -109,20 +110,20 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkerLimits:
-    """What agents may use of a worker, whoever has written them; `*` in a list means all.
+    """The limits of a worker for all agents, regardless of their authors; `*` in a list means all.
 
-    The default trusts no agent: it starts no command, and gives away no secret but a provider's key to that provider.
-    Raises ConfigurationError for a text in the place of a list.
+    The default trusts no agent: it starts no command, and sends no secret but a provider's key to that provider. Raises
+    ConfigurationError for a text in the place of a list.
     """
 
     commands: Collection[str] = ()
-    """What `options.command` of an MCP server may be."""
+    """The allowed values of `options.command` of an MCP server."""
     env: Collection[str] = ()
     """The variables that `${env:NAME}` may name, besides a provider's key for that provider."""
     hosts: Collection[str] | None = None
     """The hosts that may be called and may get secrets of the worker: `name`, `name:port`, `*.domain`.
 
-    None lets agents call any host but those where clouds give out credentials, without secrets of the worker.
+    None lets agents call any host but clouds' credential services, without secrets of the worker.
     """
     kinds: Collection[str] = (ANY,)
     """The kinds of tools that agents may have besides `function`."""
@@ -134,17 +135,18 @@ class WorkerLimits:
 
     @classmethod
     def from_environment(cls) -> WorkerLimits:
-        """Return what `PERDURE_ALLOW_COMMANDS` and the like say; the default where they say nothing."""
+        """Return the limits in `PERDURE_ALLOW_COMMANDS` and the like; the default for unset ones."""
         return cls().with_names({name: [os.environ.get(variable, "")] for name, variable in VARIABLES.items()})
 
     def with_names(self, given: Mapping[str, Collection[str] | None]) -> WorkerLimits:
-        """Return a copy in which each list that has names is replaced; one text may have several, with commas."""
+        """Return a copy in which each list that has names is replaced; one text may hold several, separated by
+        commas."""
         found = {name: _names(texts or ()) for name, texts in given.items()}
         old = {field.name: getattr(self, field.name) for field in fields(self)}
         return WorkerLimits(**{**old, **{name: names for name, names in found.items() if names}})
 
     def as_environment(self) -> dict[str, str]:
-        """Return the variables that say the same to another process."""
+        """Return the variables that set the same limits in another process."""
         values = {name: getattr(self, name) for name in VARIABLES}
         return {VARIABLES[name]: ",".join(value) for name, value in values.items() if value}
 
@@ -154,17 +156,18 @@ class WorkerLimits:
         return ANY in listed or name in listed
 
     def refusal_of_url(self, url: str, *, with_secret: bool) -> str:
-        """Return why no request may go there, with a secret of the worker or without one; "" for nothing."""
+        """Return why the worker must not call that URL, with one of its secrets or without; "" if it may."""
         refused = refused_url(self, url, with_secret=with_secret)
         return str(refused) if refused else ""
 
 
 OPEN = WorkerLimits(commands=(ANY,), env=(ANY,), hosts=(ANY,), kinds=(ANY,))
-"""For agents of one's own."""
+"""For the worker owner's own agents."""
 
 
 def refused_url(limits: WorkerLimits, url: str, *, with_secret: bool) -> Refused | None:
-    """Return what a worker with these limits does not do with a URL, with a secret of its own or without one."""
+    """Return the refusal of a URL by a worker with these limits, with a secret of its own or without; None if it
+    may."""
     server = server_in(url)
     if server is None:
         return None if ANY in (limits.hosts or ()) else Refused(f"calls plain URLs of servers, not {url[:100]!r}")
@@ -177,7 +180,7 @@ def refused_url(limits: WorkerLimits, url: str, *, with_secret: bool) -> Refused
 
 
 def wider_limits(limits: WorkerLimits, refused: Iterable[Refused]) -> WorkerLimits:
-    """Return a copy that allows what is refused, as far as names in its lists can."""
+    """Return a copy that allows the refused things, if names in its lists can."""
     for _, limit, name in refused:
         if limit and name not in (listed := getattr(limits, limit) or ()):
             limits = replace(limits, **{limit: (*listed, name)})
@@ -185,7 +188,7 @@ def wider_limits(limits: WorkerLimits, refused: Iterable[Refused]) -> WorkerLimi
 
 
 def options_for(limits: WorkerLimits, wider: WorkerLimits) -> str:
-    """Return the options of `perdure worker` that make the limits the wider ones."""
+    """Return the options of `perdure worker` that widen the limits to the wider ones."""
     changed = [name for name in VARIABLES if getattr(wider, name) != getattr(limits, name)]
     return " ".join(f"--allow-{name} {shlex.quote(','.join(getattr(wider, name)))}" for name in changed)
 
@@ -205,14 +208,14 @@ def _gives_credentials(server: Origin) -> bool:
 
 
 def is_private(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether an address is not one of the public internet's: of any special-purpose range, or a cloud's own."""
+    """Return whether an address is outside the public internet: in any special-purpose range, or a cloud's own."""
     address = _ipv4_in(address) or address
     is_special = address not in _UNICAST if address.version == 6 else any(address in each for each in _SPECIAL)
     return is_special or not address.is_global or address.is_multicast or any(address in each for each in _METADATA)
 
 
 def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address that an IPv6 address leads to; None for none."""
+    """Return the IPv4 address behind an IPv6 address; None for none."""
     if address.version == 4:
         return None
     if address.ipv4_mapped is not None or any(address in network for network in _WITH_IPV4):
@@ -221,13 +224,13 @@ def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
 
 
 AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Variables that name the certificates by which servers are known."""
+"""Variables that name the certificates by which servers are verified."""
 
 
 def authorities_now() -> tuple[object, ...]:
-    """Return what a context for TLS is to be kept by: it changes when what the environment names is replaced.
+    """Return a cache key for a TLS context: it changes when the files that the environment names are replaced.
 
-    Certificates are exchanged under a running worker, such as in a folder that a cluster mounts.
+    Certificates may be replaced under a running worker, such as in a folder that a cluster mounts.
     """
     return tuple((path, _state_of(path)) for variable in AUTHORITIES if (path := os.environ.get(variable)))
 

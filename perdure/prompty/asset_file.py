@@ -1,4 +1,4 @@
-"""Reads a `.prompty` file as it is written: the values of its frontmatter, with their lines, and its body (§2.1)."""
+"""Reads a `.prompty` file in its written form: the values of its frontmatter, with their lines, and its body (§2.1)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .shorthands import nearest
 
 
 def read_yaml(text: str, first_line: int = 1, *, max_values: int = MAX_VALUES) -> tuple[Any, dict[Place, int]]:
-    """Return the value of the one document in `text`, None when it is empty, and the line of each place in it.
+    """Return the value of the one document in `text`, None if it is empty, and the line of each place in it.
 
     Lines are counted from `first_line`. There are at most `max_values` values, aliases followed. Every value has a JSON
-    form: keys are kept as they are written, and dates and sexagesimal numbers are strings. Raises LoadError, with the
-    line, for anything else.
+    form: keys stay as written, and dates and sexagesimal numbers are strings. Raises LoadError, with the line, for
+    anything else.
     """
     try:
         _check_depth(text, first_line)
@@ -38,7 +38,7 @@ def read_yaml(text: str, first_line: int = 1, *, max_values: int = MAX_VALUES) -
 
 
 class _Builder:
-    """Turns nodes into values, and remembers their lines."""
+    """Turns nodes into values, and records their lines."""
 
     def __init__(self, first_line: int, max_values: int) -> None:
         self._max_values = max_values
@@ -135,7 +135,7 @@ def _describe(error: yaml.MarkedYAMLError, first_line: int) -> str:
 
 
 MAX_BYTES = 64 * 2**20
-"""A larger file is not read."""
+"""A larger file is refused."""
 _PYTHON = frozenset({".py", ".pyi", ".pyc"})
 _OPENER = re.compile(r"\s*(---|\+\+\+)[^\S\n]*(?:\n|\Z)")
 _CLOSER = re.compile(r"^(?:---|\+\+\+)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
@@ -143,13 +143,13 @@ _CLOSER = re.compile(r"^(?:---|\+\+\+)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class WrittenAsset:
-    """What an author wrote: no reference is resolved, no shorthand expanded."""
+    """An asset as its author wrote it: references unresolved, shorthands unexpanded."""
 
     data: JsonView
     """The frontmatter's map."""
     body: str = ""
     file: Path | None = None
-    """None for an asset that was given as a map."""
+    """None for an asset given as a map."""
     lines: Mapping[Place, int] = field(default_factory=dict)
     """The line of each place in `data`, counted from 1 at the top of the file."""
     body_line: int = 1
@@ -165,7 +165,7 @@ class WrittenAsset:
 def read_asset(file: Path) -> WrittenAsset:
     """Read the file.
 
-    Raises LoadError when it is Python code, or no UTF-8 text, or its frontmatter is not a map in YAML.
+    Raises LoadError if it is Python code, not UTF-8 text, or its frontmatter is not a map in YAML.
     """
     if file.suffix in _PYTHON:
         raise LoadError("the file is Python code. Expected properties between two lines `---`, then text", file=file)
@@ -179,9 +179,9 @@ def read_asset(file: Path) -> WrittenAsset:
 
 
 def read_frontmatter(yaml: str, first_line: int) -> tuple[JsonObject, dict[Place, int]]:
-    """Return the frontmatter's map, {} when it is empty, and the line of each place in it.
+    """Return the frontmatter's map, {} if it is empty, and the line of each place in it.
 
-    The text begins on line `first_line` of the file. Raises LoadError, with the line, when it is not a map in YAML.
+    The text begins on line `first_line` of the file. Raises LoadError, with the line, if it is not a map in YAML.
     """
     try:
         data, lines = read_yaml(yaml, first_line)
@@ -203,7 +203,7 @@ def _require_text(text: SplitText) -> None:
 def read_text(file: Path) -> str:
     """Return the text of a regular file, without a byte order mark.
 
-    Raises LoadError, with the line where there is one, when it can't be read, or is not UTF-8 text.
+    Raises LoadError, with the line if there is one, if the file can't be read, or is not UTF-8 text.
     """
     content = _read(file)
     try:
@@ -232,7 +232,7 @@ class SplitText(NamedTuple):
     """Frontmatter and body; lines are counted from 1."""
 
     frontmatter: str | None
-    """None when the text has no frontmatter: then all of it is the body."""
+    """None if the text has no frontmatter: then all of it is the body."""
     frontmatter_line: int
     body: str
     body_line: int

@@ -21,24 +21,24 @@ from ..errors import RenderError
 from ..json_types import JsonView
 
 MAX_STEPS = 1_000_000
-"""Turns of loops, and calls, in one rendering."""
+"""The most loop iterations and calls in one rendering."""
 MAX_CHARACTERS = 16 * 2**20
-"""In all that one rendering prints, and in each text that it makes."""
+"""The most characters that one rendering prints, and that each text it creates may have."""
 MAX_BITS = 100_000
-"""Of a whole number that an expression makes."""
+"""The most bits of an integer that an expression creates."""
 MAX_NUMBER = 10_000
-"""Given to what makes text of that size, such as `center`."""
+"""The largest argument of a function that creates text of that size, such as `center`."""
 
 _WIDE = re.compile(
     r"%(?:\([^)]*+\))?+[-#0 +]*+(?:\d{5,}|\*|\d*+\.(?:\d{5,}|\*))"  # %99999d, %*d, %.99999f
     r"|\{[^{}:]*+:(?:[^{}]*?\d{5,}|[^{}]*+\{)"  # {:99999}, {:{width}}
 )
-"""A width or a precision in a format that is large, or can be."""
+"""A width or a precision in a format that is large, or may be."""
 _SIZED_FILTERS = ("batch", "center", "indent", "round", "slice", "tojson", "wordwrap")
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """One rendering's environment: it counts the work. Raises RenderError where there is too much of it."""
+    """The environment of one rendering, which counts its work. Raises RenderError for too much of it."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
@@ -51,11 +51,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
             self.filters[name] = _guard(self.filters[name], name)
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
-        """Refuse at once: a chainable undefined would print as nothing."""
+        """Raise at once: a chainable undefined would print as nothing."""
         raise SecurityError(f"access to attribute {attribute!r} of a {type(obj).__name__} is unsafe")
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Every call that a template makes, the one at each turn of a loop included."""
+        """Count every call of a template, including the one at each iteration of a loop."""
         self._take(1)
         if getattr(obj, "__func__", None) is Sandbox.turn:
             return None
@@ -73,7 +73,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return result
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Apply an operator whose result can be far larger than its operands. Raises RenderError for one that is."""
+        """Apply an operator whose result can be far larger than its operands. Raises RenderError if it is."""
         if isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() * abs(right) if operator == "**" else left.bit_length() + right.bit_length()
             if bits > MAX_BITS:
@@ -90,15 +90,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def turn(self) -> None:
-        """Called at each turn of a loop; `call` counts it."""
+        """Called at each iteration of a loop; `call` counts it."""
 
     def concatenation(self, *values: Any) -> str:
-        """Return what `~` makes."""
+        """Return the result of `~`."""
         require_size(sum(map(_length, values)))
         return markup_join(values)
 
     def printed(self, text: str) -> str:
-        """Return the text, which is printed now."""
+        """Count a text that is printed, and return it."""
         self._printed += len(text)
         require_size(self._printed)
         return text
@@ -112,7 +112,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 class Counting(NodeTransformer):
-    """Makes the template's loops, and its `~`, known to the `Sandbox`."""
+    """Makes the `Sandbox` count the template's loops, and its `~`."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:
         self.generic_visit(node)
@@ -127,7 +127,7 @@ class Counting(NodeTransformer):
 
 
 def require_size(characters: int) -> None:
-    """Raises RenderError for a text that is too long."""
+    """Raise RenderError for a text that is too long."""
     if characters > MAX_CHARACTERS:
         raise RenderError(
             f"Template can't be rendered: it makes a text of more than {MAX_CHARACTERS:,} characters. Make it shorter"
@@ -187,19 +187,19 @@ def _replaced_length(text: Any, given: tuple[Any, ...]) -> int:
 
 
 MAX_SOURCE = 2**20
-"""Characters of a template."""
+"""The most characters of a template."""
 MAX_TAGS = 20_000
-"""`{{` and `{%` in a template: each costs time, read and rendered."""
+"""The most `{{` and `{%` of a template: each costs time when it is parsed and rendered."""
 HISTORY_ROLES = ("user", "assistant")
-"""Roles that a value may name in a template's `{{item.role}}:`; instructions are the template's own (§6.3)."""
+"""Roles that a value may have in a template's `{{item.role}}:`; instructions are the template's own (§6.3)."""
 _GLOBALS = frozenset(DEFAULT_NAMESPACE)
 
 
 def render_jinja(source: str, inputs: JsonView) -> tuple[list[str], list[str]]:
     """Return the rendering in pieces: the template's own literals, and the values between them.
 
-    A value is what one expression printed, even when that is nothing, so there is one more literal than there are
-    values. Raises RenderError, for a syntax error with its line.
+    A value is the output of one expression, even an empty one, so there is one more literal than there are values.
+    Raises RenderError, for a syntax error with its line.
     """
     token = f"\x02{secrets.randbits(128)}\x03"
     environment = _environment(token)
@@ -211,7 +211,7 @@ def render_jinja(source: str, inputs: JsonView) -> tuple[list[str], list[str]]:
         raise _syntax_error(error) from None
     except RenderError:
         raise
-    except Exception as error:  # an expression of the template can raise anything
+    except Exception as error:  # a template's expression may raise any exception
         raise RenderError(f"Template can't be rendered: {type(error).__name__}: {error}") from error
     pieces = rendered.split(token)
     return pieces[0::2], pieces[1::2]
@@ -229,14 +229,15 @@ def parse_jinja(source: str, environment: Sandbox | None = None) -> nodes.Templa
 
 
 def lex_jinja(source: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the template's words: line, sort and text of each. Raises TemplateSyntaxError where it can't be read on."""
+    """Yield the template's tokens: line, sort and text of each. Raises TemplateSyntaxError where it can't be read
+    on."""
     return iter(_environment("").lex(source))
 
 
 def used_variables(tree: nodes.Template) -> dict[str, int]:
-    """Return the names that the template takes from its inputs, each with the line of its first use.
+    """Return the template's names that are inputs, each with the line of its first use.
 
-    Raises RenderError, with the line, when the template uses a filter or a test that does not exist.
+    Raises RenderError, with the line, if the template uses a filter or a test that does not exist.
     """
     names_in = _NamesIn(tree.environment or _environment(""))
     try:
@@ -249,7 +250,8 @@ def used_variables(tree: nodes.Template) -> dict[str, int]:
 
 
 def portable_text(value: Any) -> str:
-    """Value as every Prompty runtime prints it: null as "", True as "true", 1.0 as "1", maps and lists as JSON."""
+    """Value in the form that every Prompty runtime prints: null as "", True as "true", 1.0 as "1", maps and lists as
+    JSON."""
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, Undefined):
@@ -266,7 +268,7 @@ def portable_text(value: Any) -> str:
 class _ValueMarking(NodeTransformer):
     """Puts a token before and after everything that the template prints, except its own literal text.
 
-    What a macro, a `set` block or a filter block collects counts as one value where it is printed.
+    The output of a macro, a `set` block or a filter block counts as one value where it is printed.
     """
 
     def __init__(self, token: str) -> None:
@@ -276,9 +278,8 @@ class _ValueMarking(NodeTransformer):
         return [self._mark_expression(child, node.lineno) for child in node.nodes]
 
     def _mark_expression(self, child: nodes.Expr, line: int) -> nodes.Node:
-        """Return what prints an expression between two tokens. The role of a history's message, `{{item.role}}`, has
-        none.
-        """
+        """Return the nodes that print an expression between two tokens. The role of a history's message,
+        `{{item.role}}`, gets none."""
         if isinstance(child, nodes.TemplateData):
             return nodes.Output([child], lineno=line)
         between = nodes.Output([self._mark(), child, self._mark()], lineno=line)
@@ -303,9 +304,8 @@ class _ValueMarking(NodeTransformer):
 
 
 def _is_role(printed: nodes.Expr) -> bool:
-    """Return whether it is `NAME.role` or `NAME["role"]`: what the template's author writes to say whose message
-    follows.
-    """
+    """Return whether it is `NAME.role` or `NAME["role"]`, the author's notation for the role of the message that
+    follows."""
     match printed:
         case nodes.Getattr(node=nodes.Name(), attr="role"):
             return True
@@ -315,7 +315,7 @@ def _is_role(printed: nodes.Expr) -> bool:
 
 
 class _NamesIn(meta.TrackingCodeGenerator):
-    """Finds names without evaluating an expression: what a constant one makes can be of any size."""
+    """Finds names without evaluating an expression: a constant one may create a value of any size."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -330,7 +330,7 @@ def _require_small(source: str) -> None:
 
 
 def _environment(token: str) -> Sandbox:
-    @pass_context  # so that no constant is evaluated before it is printed
+    @pass_context  # keeps constants from being evaluated before they are printed
     def finalize(context: Context, value: Any) -> str:
         text = portable_text(value)
         return environment.printed(text.replace(token, "") if token else text)

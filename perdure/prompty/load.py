@@ -1,4 +1,4 @@
-"""Loads an agent from a `.prompty` file, or from the same as a map (§2, §4), Octopus' own names included."""
+"""Loads an agent from a `.prompty` file, or from a map with the same keys (§2, §4), including Octopus' own names."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _FIELDS = ("name", "baseUrl", CREDENTIAL_ID, "timeoutMs", "enabled", "toolFilter
 
 
 def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
-    """Return an asset in canonical form in which these names are brought to perdure's own.
+    """Return an asset in canonical form, with these names converted to perdure's own.
 
-    `credentialId: 42` in a connection is `apiKey: ${credential:42}`, and each server of `metadata.octopus.mcpServers`
-    that is enabled is a tool of `kind: mcp`, unless the asset has that very tool. What is wrong goes to `fail`.
+    `credentialId: 42` in a connection becomes `apiKey: ${credential:42}`, and each enabled server of
+    `metadata.octopus.mcpServers` becomes a tool of `kind: mcp`, unless the asset has that very tool. Errors go to
+    `fail`.
     """
     found = dict(asset)
     if isinstance(found.get("model"), Mapping):
@@ -44,7 +45,7 @@ def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
 
 
 def _with_api_key(node: Any, place: Place, fail: Fail) -> Any:
-    """Return a model or a tool, its connection without the other name."""
+    """Return a model or a tool with `apiKey` in its connection instead of `credentialId`."""
     connection = node.get("connection") if isinstance(node, Mapping) else None
     if not isinstance(connection, Mapping) or CREDENTIAL_ID not in connection:
         return node
@@ -143,13 +144,13 @@ def load(
     strict: bool = False,
     choice: ModelChoice = AS_WRITTEN,
 ) -> Agent:
-    """Return the agent of a `.prompty` file, with the `choice` in the place of its model.
+    """Return the agent of a `.prompty` file, with `choice` instead of its model.
 
-    A file of the first format is brought to the present one, with a DeprecationWarning for each change.
-    `${file:…}` may read files in the file's own folder and in `allowed_file_roots`. With `defer_environment`,
-    references to unset variables in connections stay as they are written, for `resolve_environment`.
-    A property that nothing reads, and a variable that is no declared input, is a `PromptyWarning`; with `strict`, it is
-    a LoadError. Raises FileNotFoundError for a missing file, and LoadError for anything that is wrong with its content.
+    A file of the first format is converted to the present one, with a DeprecationWarning for each change. `${file:…}`
+    may read files in the file's own folder and in `allowed_file_roots`. With `defer_environment`, references to unset
+    variables in connections stay as written, for `resolve_environment`. A property without effect, and a variable that
+    is not a declared input, is a `PromptyWarning`; with `strict`, it is a LoadError. Raises FileNotFoundError for a
+    missing file, and LoadError for any error in its content.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
@@ -164,18 +165,18 @@ def load(
 
 
 def _with_lock(agent: Agent, file: Path) -> Agent:
-    """Return the agent with what the lock beside its file pins, if there is one. Raises as `lock_beside` does."""
+    """Return the agent with the pins of the lock beside its file, if there is one. Raises as `lock_beside` does."""
     lock = lock_beside(file)
     return agent if lock is None else agent.model_copy(update={"tools": with_lock(agent.tools or [], lock)})
 
 
 def lock_beside(file: Path) -> LockDocument | None:
-    """Return the lock of an agent's file; None where there is none. Raises LoadError for what is no lock."""
+    """Return the lock of an agent's file; None if there is none. Raises LoadError for a malformed lock."""
     path = file.with_name(file.name + SUFFIX)
     try:
         return read_lock(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError as error:
-        if path.is_symlink():  # Somebody has meant that there is one.
+        if path.is_symlink():  # A broken link was meant to be a lock.
             raise LoadError(f"the lock {str(path)!r} can't be read: it is a link that leads nowhere") from error
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -198,35 +199,35 @@ def load_dict(
 ) -> Agent:
     """Agent of a map: a frontmatter's keys, and the body as `instructions`, in which no reference is resolved.
 
-    Relative paths start at `base_dir`; the other arguments are those of `load`. It gives no warnings.
-    Raises LoadError for anything that is wrong with the data.
+    Relative paths start at `base_dir`; the other arguments are those of `load`. It gives no warnings. Raises LoadError
+    for any error in the data.
     """
     if not isinstance(data, Mapping):
         raise LoadError(f"Invalid frontmatter: expected a map of properties, got {data!r:.60}")
     frontmatter = json_value(data)
     written = WrittenAsset(data=frontmatter, body=frontmatter.pop("instructions", ""))
     folder = None if base_dir is None else Path(base_dir).absolute()
-    # Without warnings: a workflow of a user's own may call this, and in its sandbox no template can be looked into.
+    # Without warnings: a user's own workflow may call this, and its sandbox does not allow a template to be inspected.
     return _agent(written, folder, allowed_file_roots, defer_environment)[0]
 
 
 class Canonical(NamedTuple):
-    """An asset in canonical form, and the way back to what its author wrote."""
+    """An asset in canonical form, and the way back to its written form."""
 
     asset: dict[str, Any]
     data: Mapping[str, Any]
-    """What the author wrote, in the present format, references resolved."""
+    """The written form in the present format, references resolved."""
     notes: Sequence[Note]
-    """What the author wrote in the first format."""
+    """The parts written in the first format."""
     written: Callable[[Place], Place]
-    """The place that the author knows for a place in `asset`."""
+    """The author's place for a place in `asset`."""
 
 
 def canonical(written: WrittenAsset, references: References, choice: ModelChoice = AS_WRITTEN) -> Canonical:
-    """Return the asset in canonical form: references resolved, the first format migrated, shorthands expanded, the
-    `choice` in the place of its model.
+    """Return the asset in canonical form: references resolved, the first format migrated, shorthands expanded, with
+    `choice` instead of its model.
 
-    What is wrong with names of Octopus, and what only promptflow understands, goes where the references' faults go.
+    Errors in Octopus' names, and keys that only promptflow understands, go where the references' errors go.
     """
     refuse_promptflow(written.data, references.fail, has_other_model=any(choice))
     shorthands, migration = Shorthands(references.fail), Migration()
@@ -265,7 +266,7 @@ def _agent(
 
 
 def _unset(found: Canonical, defer_environment: bool) -> Iterator[tuple[Place, str]]:
-    """Yield the references to unset variables, except where they are resolved later, or nothing reads them."""
+    """Yield the references to unset variables, except those that are resolved later or have no effect."""
     for place, text in strings(found.asset):
         if not is_unset(text) or (defer_environment and is_resolved_late(place)):
             continue

@@ -1,4 +1,4 @@
-"""Brings an asset of the first format to the present one, JSON Schemas in it included (digest §21)."""
+"""Converts an asset of the first format to the present one, including JSON Schemas (digest §21)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .shorthands import kind_named, kind_of
 
 
 def tool_of(tool: Any) -> Any:
-    """Return the declaration of a function, from OpenAI's form of it; anything else as it is."""
+    """Return the declaration of a function, from OpenAI's form of it; anything else unchanged."""
     function = tool.get("function") if isinstance(tool, Mapping) else None
     if not isinstance(function, Mapping):
         return tool
@@ -21,7 +21,7 @@ def tool_of(tool: Any) -> Any:
 
 
 def described_properties(response_format: Any) -> list[JsonObject]:
-    """Return the properties of the object that a `response_format` describes; [] when it describes none."""
+    """Return the properties of the object that a `response_format` describes; [] if there is none."""
     described = response_format.get("json_schema") if isinstance(response_format, Mapping) else None
     schema = described.get("schema") if isinstance(described, Mapping) else None
     return _members(schema)
@@ -83,12 +83,12 @@ _PROPERTY = {
     "sample": "default",
     "ischatinput": "",
 }
-"""What a key of a property means, without capitals and `_`; "" for nothing."""
+"""The meaning of a property's key, without capitals and `_`; "" for none."""
 _TO_METADATA = ("authors", "tags", "version")
 
 
 def refuse_promptflow(data: JsonView, fail: Callable[[LoadError, Place], object], *, has_other_model: bool) -> None:
-    """Tell `fail` of keys that promptflow alone gives a meaning, in its dialect of the first format."""
+    """Report to `fail` the keys that have a meaning only in promptflow's dialect of the first format."""
     model = data.get("model")
     configuration = model.get("configuration") if isinstance(model, Mapping) else None
     name = configuration.get("connection") if isinstance(configuration, Mapping) else None
@@ -110,15 +110,16 @@ class Note(NamedTuple):
     """One conversion."""
 
     place: Place
-    """Where the author wrote it."""
+    """Its place in the author's file."""
     text: str
 
 
 class Migration:
-    """One asset's way from the first format to the present one. Nothing happens to an asset of the present format.
+    """The conversion of one asset from the first format to the present one. An asset of the present format stays
+    unchanged.
 
-    Values keep their identity, so that references remain references. A value in a shape that the first format does
-    not have is left where it is.
+    Values keep their identity, so that references remain references. A value in a shape that the first format does not
+    have stays where it is.
     """
 
     def __init__(self) -> None:
@@ -143,7 +144,7 @@ class Migration:
         return {key: value for key, value in asset.items() if value is not None or key in data}
 
     def written_path(self, place: Place) -> Place:
-        """Return the place that the author knows for a place in the migrated asset."""
+        """Return the author's place for a place in the migrated asset."""
         for end in range(len(place), 0, -1):
             if place[:end] in self._moved:
                 return (*self._moved[place[:end]], *place[end:])
@@ -207,7 +208,7 @@ class Migration:
         model["options"] = {**options, **more, **(written if isinstance(written, Mapping) else {})}
 
     def _moves_up(self, key: str, value: Any, asset: JsonObject) -> bool:
-        """Return whether a parameter is a matter of the whole agent: its tools, or the schema of its answers."""
+        """Return whether a parameter belongs to the whole agent: its tools, or the schema of its answers."""
         if key == "tools" and "tools" not in asset and isinstance(value, list):
             asset["tools"] = [tool_of(tool) for tool in value]
             self._move(("model", "parameters", key), ("tools",))
@@ -245,12 +246,12 @@ class Migration:
                 self._move((*place, key), (*place, name))
             if name != "required":
                 present.setdefault(name, _value(name, value, spec))
-            elif isinstance(value, bool):  # A list is that of a schema: of the object's members.
+            elif isinstance(value, bool):  # A list belongs to a schema: it names the object's members.
                 present[name] = not value if "optional" in _spelling(key) else value
         return present
 
     def _sample(self, sample: JsonView, inputs: Any) -> Any:
-        """Return the inputs, with the sample's values as their defaults; inputs that are not declared are."""
+        """Return the inputs with the sample's values as their defaults; undeclared ones are added."""
         declared = dict(enumerate(inputs) if isinstance(inputs, list) else inputs or {})
         keys = {spec.get("name") if isinstance(inputs, list) else key: key for key, spec in _maps(declared)}
         for name, value in sample.items():
@@ -265,14 +266,16 @@ class Migration:
         return list(declared.values()) if isinstance(inputs, list) else declared
 
     def _metadata(self, asset: JsonObject) -> None:
-        """Move what the first format had at the top. Alone it proves nothing: unknown keys are metadata (§2.2)."""
+        """Move the keys that the first format had at the top. They alone do not prove it: unknown keys are metadata
+        (§2.2)."""
         for key in _TO_METADATA if self.notes or isinstance(asset.get("template"), str) else ():
             if key in asset and isinstance(asset.get("metadata"), Mapping | None):
                 asset["metadata"] = {key: asset.pop(key), **(asset.get("metadata") or {})}
                 self._move((key,), ("metadata", key))
 
     def _template(self, template: Any) -> Any:
-        """Template; a bare string is an error (§18-2), unless the rest of the asset is of the first format."""
+        """Return the template; a bare string is an error (§18-2), unless the rest of the asset is of the first
+        format."""
         if isinstance(template, str) and self.notes:
             self._move(("template",), ("template", "format"))
             return {"format": template}
@@ -301,7 +304,7 @@ def _spelling(key: Any) -> str:
 
 
 def _value(name: str, value: Any, spec: JsonView) -> Any:
-    """Return the value of a property's key in the present format; what it is made of may be described by a schema."""
+    """Return the value of a property's key in the present format; a schema may describe its parts."""
     if name == "kind":
         return kind_named(value)
     if name == "items" and _is_schema(value):

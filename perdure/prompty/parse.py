@@ -16,7 +16,7 @@ def parse(agent: Agent, rendered: str, *, rich: JsonView | None = None) -> list[
     """Messages of a rendered text, in which the values of `rich` (by default the text's own) replace their nonces.
 
     Takes time linear in the length of the text. Raises RenderError for a role marker that a strict template did not
-    write itself, or a rich value of the wrong form, and InvokerError when the agent names a parser that does not exist.
+    write itself, or a rich value of the wrong form, and InvokerError if the agent names a parser that does not exist.
     """
     kind = (agent.template or Template()).parser.kind
     if kind != "prompty":
@@ -43,7 +43,7 @@ def _sections(rendered: str) -> Iterator[Section]:
 
 
 def _markers(rendered: str) -> Sequence[Marker]:
-    """Role markers that count. Raises RenderError when a strict template did not write one of them itself."""
+    """Return the role markers that count. Raises RenderError if one is not a strict template's own."""
     found = list(find_markers(rendered))
     if not isinstance(rendered, Rendered) or rendered.markers is None:
         return found

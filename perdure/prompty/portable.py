@@ -1,4 +1,4 @@
-"""Forms of an agent outside its file: recorded, a worker's, a document; and where in an asset secrets stand."""
+"""Forms of an agent outside its file (for records, workers and documents), and the places of secrets in an asset."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ DEFAULT_SECRET = (
     "and set the variable where the worker runs"
 )
 DELEGATES: Place = ("metadata", "perdure", "agents")
-"""Where an agent names those that it delegates to, each of which becomes a tool."""
+"""The list of agents that an agent delegates to, each of which becomes a tool."""
 _NO_SECRETS = frozenset({"authenticationMode", "tokenUrl"})
 _SHORTEST_DEFAULT = 16
-"""A shorter default of a secret is a word such as `no-key`, for servers that need none."""
+"""A shorter default of a secret is a word such as `no-key`, for servers without keys."""
 _USERINFO = re.compile(r"^https?://[^/?#@\s]+@|://[^/?#@\s:]*:[^/?#@\s]+@", re.IGNORECASE)
 _QUERY = re.compile(r"[?&]([\w.-]+)=([^&#\s]+)")
 _KEY = re.compile(r"key|sig|code|pass", re.IGNORECASE)
-"""Names that mean a secret in a URL's query, and elsewhere too if the value is as long as a key."""
+"""Names of secrets in a URL's query; elsewhere, they also count if the value is as long as a key."""
 _ASSIGNMENT = re.compile(r"-{0,2}([\w.-]+)(?:=|:\s+)(.+)", re.DOTALL)
 _ENV_REFERENCE = re.compile(r"\$\{env:([^:}]*)(?::(.*))?\}", re.DOTALL)
 _CREDENTIAL = re.compile(r"\$\{credential:([^{}\r\n]{1,200})\}")
 
 
 def is_resolved_late(place: Place) -> bool:
-    """Return whether an environment reference at that place is recorded as it is written, and resolved where it is
-    used.
+    """Return whether an environment reference at that place is recorded as written, and resolved where it is used.
 
-    So it is within connections and options of the model and of tools, and under every key that names a secret, but
-    never for a `kind`, which decides what the rest means.
+    That applies within connections and options of the model and of tools, and under every key that names a secret, but
+    never to a `kind`, which decides the meaning of the rest.
     """
     if place[0] not in ("model", "tools", "metadata") or place[-1] == "kind" or "parameters" in place:
         return False
@@ -53,14 +52,14 @@ def is_resolved_late(place: Place) -> bool:
 
 
 def _is_of_delegate(place: Place) -> bool:
-    """Return whether it says how a remote agent is reached, which becomes the connection of a tool."""
+    """Return whether the place belongs to a remote agent's address, which becomes the connection of a tool."""
     return place[:3] == DELEGATES and place[4:5] in (("url",), ("cardUrl",), ("headers",))
 
 
 def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozenset()) -> bool:
-    """Return whether `text` at that place is a secret itself, as opposed to a reference to one.
+    """Return whether `text` at that place is itself a secret, not a reference to one.
 
-    `named` are the places that something beside them names as secret (`places_named_secret`).
+    `named` are the places that a neighbouring value marks as secret (`places_named_secret`).
     """
     if place[0] not in ("model", "tools", "metadata") or not text.strip() or is_reference(text):
         return False
@@ -68,9 +67,7 @@ def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozens
 
 
 def has_secret_default(place: Place, reference: str, named: frozenset[Place] = frozenset()) -> bool:
-    """Return whether the default of an environment reference at that place is a secret, which travels with the
-    reference.
-    """
+    """Return whether the default of an environment reference at that place is a secret, which travels with it."""
     default = env_default(reference) or ""
     if not default.strip() or not is_resolved_late(place):
         return False
@@ -79,9 +76,8 @@ def has_secret_default(place: Place, reference: str, named: frozenset[Place] = f
 
 
 def places_named_secret(document: Any) -> frozenset[Place]:
-    """Return where a secret is named by what stands beside it: `{name: X-Api-Key, value: …}`, or `--api-key` before
-    it.
-    """
+    """Return the places of secrets that a neighbour names: `{name: X-Api-Key, value: …}`, or `--api-key` before the
+    value."""
     return frozenset(_named_in(document, ()))
 
 
@@ -103,7 +99,7 @@ def _named_in(value: Any, place: Place) -> Iterator[Place]:
 def _is_secret(place: Place, text: str, named: frozenset[Place]) -> bool:
     if "parameters" in place or "bindings" in place:
         return looks_secret(text)
-    if place[2:] in (("recorded",), ("locked",)):  # A specification's, which may show what URLs with keys look like.
+    if place[2:] in (("recorded",), ("locked",)):  # A specification may show examples of URLs with keys.
         return looks_secret(text.replace(REDACTED, ""))
     return (
         _is_named_secret(place, text) or place in named or looks_secret(text) or _is_in_url(text) or _is_assigned(text)
@@ -127,7 +123,7 @@ def _is_in_url(text: str) -> bool:
 
 
 def _is_assigned(text: str) -> bool:
-    """Return whether it is `NAME=value`, `--name=value` or `Name: value`, of a secret."""
+    """Return whether the text assigns a secret: `NAME=value`, `--name=value` or `Name: value`."""
     match = _ASSIGNMENT.fullmatch(text)
     return match is not None and is_secret_key(match[1]) and _is_long(match[2]) and "://" not in match[1]
 
@@ -137,9 +133,8 @@ def _is_long(text: str) -> bool:
 
 
 def is_secret_key(name: str) -> bool:
-    """Return whether a value under this key is a secret, to be redacted wherever it is shown or recorded (§15,
-    §18-11).
-    """
+    """Return whether a value under this key is a secret, which is redacted wherever it is shown or recorded (§15,
+    §18-11)."""
     return is_secret_name(name)
 
 
@@ -155,7 +150,7 @@ def env_name(reference: str) -> str:
 
 
 def env_default(reference: str) -> str | None:
-    """Return the default in `${env:NAME:default}`, which may contain colons; None for none, or an empty one."""
+    """Return the default in `${env:NAME:default}`, which may contain colons; None if missing or empty."""
     match = _ENV_REFERENCE.fullmatch(reference)
     return (match[2] or None) if match else None
 
@@ -166,9 +161,8 @@ def env_value(reference: str) -> str | None:
 
 
 def is_reference(text: str) -> bool:
-    """Return whether the whole string stands for a value that only workers have: of their environment, or a
-    credential.
-    """
+    """Return whether the whole string refers to a value that only workers have: of their environment, or a
+    credential."""
     return is_env_reference(text) or bool(credential_id(text))
 
 
@@ -179,9 +173,8 @@ def credential_id(text: str) -> str:
 
 
 def takes_credential(place: Place) -> bool:
-    """Return whether a reference to a credential at that place is resolved: in what the model or a tool is reached
-    with.
-    """
+    """Return whether a reference to a credential at that place is resolved: within the connection of the model or a
+    tool."""
     is_reached = place[0] in ("model", "tools") or place[:3] == DELEGATES
     return is_reached and is_resolved_late(place)
 
@@ -190,7 +183,7 @@ def portable(agent: Agent) -> Agent:
     """Copy without secrets, to be sent and recorded: environment values in connections and options are references.
 
     Secrets in `metadata`, which no run needs, are redacted, and so are values of this process's secret variables in
-    texts. Raises ConfigurationError for a secret that is written anywhere else in the agent itself.
+    texts. Raises ConfigurationError for a secret anywhere else in the agent itself.
     """
     named = places_named_secret(document_of(agent))
     known = redactor(agent)
@@ -216,10 +209,10 @@ def _refuse(place: Place, why: str) -> NoReturn:
 
 
 def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = None) -> Agent:
-    """Return the way back from `portable`: a copy whose references have their values in this process's environment.
+    """Return a copy whose references have their values in this process's environment: the inverse of `portable`.
 
-    So have the credentials that are given, by id; others remain references. Raises ConfigurationError, which names the
-    variable, for one that is unset and has no default.
+    References to the given `credentials`, by id, get their values, too; others remain. Raises ConfigurationError, which
+    names the variable, for one that is unset and has no default.
     """
     found: dict[str, EnvReference] = {}
     known = credentials or {}
@@ -250,7 +243,7 @@ def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = No
 
 
 def credentials_in(agent: Agent) -> dict[str, frozenset[str]]:
-    """Return the ids of the credentials that an agent names, by the name of the tool that has them; "" is the model."""
+    """Return the ids of an agent's credentials, by the name of the tool that uses them; "" is the model."""
     found: dict[str, set[str]] = {}
     for place, text in strings({key: value for key, value in document_of(agent).items() if key in ("model", "tools")}):
         if (id := credential_id(text)) and takes_credential(place):
@@ -272,7 +265,7 @@ def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> JsonObject:
     """Agent as a document in canonical form: `kind: "prompt"`, named things in ordered lists, no section absent.
 
     A section without a value is None. Environment values in connections and options appear as the file's references,
-    and secrets that are written in the file as "[REDACTED]"; with `include_secrets`, both appear as their values.
+    and secrets in the file as "[REDACTED]"; with `include_secrets`, both appear as their values.
     """
     fields = document_of(agent)
     if not include_secrets:
@@ -287,7 +280,7 @@ def document_of(agent: Agent) -> JsonObject:
 
 
 def written_reference(agent: Agent, place: Place, text: str) -> str | None:
-    """Return the environment reference that `text` came from; None without one, or when the value was changed since."""
+    """Return the environment reference that `text` came from; None without one, or if the value has changed since."""
     reference = loaded_from(agent).references.get(pointer(place))
     return reference.text if reference and reference.value == text else None
 

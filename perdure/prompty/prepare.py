@@ -19,7 +19,7 @@ from .render import render
 from .rich_values import nonce_name, thread_messages, with_media_read
 
 MAX_NAMED = 5
-"""So many given inputs that are not declared are named in an error."""
+"""The most undeclared inputs that an error names."""
 
 
 def validate_inputs(agent: Agent, inputs: JsonView) -> JsonObject:
@@ -40,24 +40,24 @@ def validate_inputs(agent: Agent, inputs: JsonView) -> JsonObject:
 
 
 def _strange_inputs(agent: Agent, inputs: JsonView) -> str:
-    """Return the given inputs that the agent does not declare, one of which may be the missing one, misspelt."""
+    """Return the given inputs that the agent does not declare: one may be the missing one, misspelt."""
     declared = [prop.name for prop in agent.inputs or []]
     strange = [f"{name!r:.80}{did_you_mean(name, declared)}" for name in inputs if name not in declared]
     return f". The agent does not declare the given {', '.join(strange[:MAX_NAMED])}" if strange else ""
 
 
 def prepare(agent: Agent, inputs: JsonView) -> list[Message]:
-    """Return the messages that the agent's instructions make of these inputs.
+    """Return the messages that the agent's instructions render to with these inputs.
 
     Images, files and recordings may be paths, bytes and open files, which are read. A thread that the template does not
-    mention comes last. Raises RenderError, and InvokerError when the agent names a template format or a parser that
-    does not exist.
+    mention comes last. Raises RenderError, and InvokerError if the agent names a template format or a parser that does
+    not exist.
     """
     return first_messages(agent, with_media_read(agent, validate_inputs(agent, inputs)))
 
 
 def first_messages(agent: Agent, inputs: JsonView) -> list[Message]:
-    """Return the same for inputs that a model may have written: no file is read. Raises like `prepare`."""
+    """Return the same for inputs that a model may have written: without reading files. Raises like `prepare`."""
     complete = validate_inputs(agent, inputs)
     rendered = render(agent, complete)
     messages = parse(agent, rendered)
@@ -77,26 +77,26 @@ def _thread(agent: Agent, name: str, value: Any) -> list[Message]:
 
 
 _PLACES = {"array": [], "thread": [], "object": {}, "integer": 0, "float": 0.0, "boolean": False}
-"""Stand for inputs that are not known, where a text can't."""
+"""Placeholders for unknown inputs that a text can't replace."""
 
 
 @dataclass(frozen=True)
 class NewPrompt:
-    """An agent's prompt, as far as it can be rendered with the inputs that are known."""
+    """An agent's prompt, rendered as completely as the known inputs allow."""
 
     instructions: list[Message]
     """The messages of the roles system and developer."""
     messages: list[Message] | None
-    """All of them; None when some need inputs that are not known."""
+    """All messages; None if some need unknown inputs."""
     unknown: list[str]
-    """The names of those inputs."""
+    """The names of the unknown inputs."""
 
 
 def new_prompt(agent: Agent, inputs: Mapping[str, Any]) -> NewPrompt:
-    """Render the prompt of an agent for a conversation that another version of it has begun.
+    """Render the prompt of an agent for a conversation that another version of it began.
 
-    Runs record only the inputs that tools are bound to. Raises ConfigurationError when the instructions need another
-    one, and what `prepare` raises.
+    Runs record only the inputs that tools are bound to. Raises ConfigurationError if the instructions need another one,
+    and the errors of `prepare`.
     """
     marks = {
         each.name: _PLACES.get(each.kind, f"\u27e8{each.name} {secrets.token_hex(8)}\u27e9")
@@ -118,7 +118,7 @@ def new_prompt(agent: Agent, inputs: Mapping[str, Any]) -> NewPrompt:
 
 
 def instructions_by_path(others: Mapping[str, Agent], inputs: Mapping[str, Any]) -> dict[str, list[Message]]:
-    """Return the instructions of the agents as which a run may go on, by path. Raises as `new_prompt`."""
+    """Return the instructions of the agents that may take over a run, by path. Raises as `new_prompt`."""
     return {path: new_prompt(other, inputs).instructions for path, other in others.items()}
 
 

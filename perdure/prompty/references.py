@@ -1,4 +1,4 @@
-"""Resolves `${env:NAME}` and `${file:path}` in an asset's strings, while it is loaded (§2.10)."""
+"""Resolves `${env:NAME}` and `${file:path}` in an asset's strings, during loading (§2.10)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _YAML = frozenset({".yaml", ".yml"})
 
 
 class FromEnvironment(str):
-    """The value of an environment reference; a plain string in every other respect."""
+    """The value of an environment reference; otherwise a plain string."""
 
     reference: str
-    """The reference as the file has it."""
+    """The reference as written in the file."""
 
     def __new__(cls, value: str, reference: str) -> FromEnvironment:
         text = super().__new__(cls, value)
@@ -31,17 +31,17 @@ class FromEnvironment(str):
 
 
 def is_unset(value: object) -> bool:
-    """Return whether a value of an asset is a reference to a variable that is not set here."""
+    """Return whether an asset's value is a reference to a variable that is not set here."""
     return isinstance(value, FromEnvironment) and value == value.reference
 
 
 def not_set(reference: str) -> str:
-    """Return what to say about a reference to a variable that is not set."""
+    """Return the message about a reference to an unset variable."""
     return f"Environment variable '{env_name(reference)}' not set"
 
 
 class References:
-    """Resolves the references of one asset. Only a whole string is a reference; unknown protocols are left alone."""
+    """Resolves the references of one asset. Only a whole string is a reference; unknown protocols stay unchanged."""
 
     def __init__(
         self,
@@ -54,15 +54,14 @@ class References:
         self._base_dir = base_dir
         self._roots = [root.resolve() for root in (base_dir, *allowed_file_roots) if root is not None]
         self.fail = fail
-        """What is done about what is wrong with the asset."""
+        """Handles each error of the asset."""
         self._open_files: list[Path] = []
         self._seen = 0
 
     def resolve(self, value: Any, place: Place = ()) -> Any:
         """Copy of nested maps and lists with all references resolved, environment values as `FromEnvironment`.
 
-        A reference to a variable that is not set stays as it is written: see `is_unset`.
-        Raises nothing itself: what is wrong goes to `fail`.
+        A reference to an unset variable stays as written: see `is_unset`. Does not raise: errors go to `fail`.
         """
         return map_strings(value, self._string, place)
 
@@ -104,7 +103,7 @@ class References:
 
 
 def contained_path(written: str, base_dir: Path | None, roots: Sequence[Path]) -> Path:
-    """Real path of a file, symlinks followed. Raises LoadError when it is in none of the real folders `roots`."""
+    """Real path of a file, symlinks followed. Raises LoadError if it is in none of the real folders `roots`."""
     if base_dir is None and not os.path.isabs(written):
         raise LoadError(f"{written} is relative, and no base_dir was given")
     try:
@@ -117,18 +116,16 @@ def contained_path(written: str, base_dir: Path | None, roots: Sequence[Path]) -
 
 
 def is_structured(path: Path) -> bool:
-    """Return whether the file is read as JSON or YAML, and references in it are resolved; any other file is one
-    string.
-    """
+    """Return whether the file is parsed as JSON or YAML, and its references resolved; any other file is one string."""
     return path.suffix.lower() in {".json", *_YAML}
 
 
 def read_referenced(path: Path) -> Any:
-    """Return the file's content: parsed from JSON or YAML, where its suffix says so, else as one string.
+    """Return the file's content: parsed if its suffix is that of JSON or YAML, else as one string.
 
     Raises ReferencedFileNotFoundError, or LoadError for a file that can't be read or parsed.
     """
-    from .asset_file import read_text, read_yaml  # brings yaml, which nobody needs who only parses
+    from .asset_file import read_text, read_yaml  # imports yaml, which parsing alone does not need
 
     if not os.path.exists(path):
         raise ReferencedFileNotFoundError(f"Referenced file not found: {path}")

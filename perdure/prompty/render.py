@@ -1,4 +1,4 @@
-"""Renders an agent's template with its inputs (§5): its text, rich values, and the role markers of its own (§6)."""
+"""Renders an agent's template with its inputs (§5): its text, rich values, and the template's own role markers (§6)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_markers(text: str) -> Iterator[Marker]:
 
 
 def attribute_value(text: str, *, quoted: bool) -> Any:
-    """Return an attribute's value: a string when it is quoted, else true, false or a number where it reads as one."""
+    """Return an attribute's value: a string if it is quoted; else true, false or a number if it reads as one."""
     if quoted:
         return text
     text = text.strip()
@@ -72,12 +72,12 @@ _PLACEHOLDER = "\ufffc"
 
 
 class Rendered(str):
-    """The rendered text. Slices and joins of it are plain strings, which know nothing of what follows."""
+    """The rendered text. Slices and joins of it are plain strings, without these attributes."""
 
     rich: JsonView
-    """Nonce in the text → the rich value that it stands for."""
+    """Nonce in the text → the rich value behind it."""
     markers: Sequence[Marker] | None
-    """The role markers that the template itself wrote; None when every line that looks like one counts."""
+    """The role markers that the template itself wrote; None if every line that looks like one counts."""
 
     def __new__(cls, text: str, rich: JsonView | None = None, markers: Sequence[Marker] | None = None) -> Rendered:
         rendered = super().__new__(cls, text)
@@ -87,9 +87,9 @@ class Rendered(str):
 
 
 def template_markers(literals: Sequence[str], values: Sequence[str]) -> list[Marker]:
-    """Role markers in `literals[0] + values[0] + literals[1] + …` that the literals make up without the values.
+    """Role markers in `literals[0] + values[0] + literals[1] + …` that the literals form without the values.
 
-    A value may be a part of an attribute only, whatever it contains. Positions are those in the whole text.
+    A value may only be a part of an attribute, whatever it contains. Positions are those in the whole text.
     """
     skeleton = _PLACEHOLDER.join(literals)
     ends = accumulate(len(literal) + 1 for literal in literals)
@@ -116,15 +116,15 @@ def join_pieces(literals: Sequence[str], values: Sequence[str]) -> str:
 
 
 FORMATS = ("jinja2", "nunjucks")
-"""Kinds of `template.format`. Nunjucks is rendered as Jinja2; `check` says where the two differ."""
+"""Kinds of `template.format`. Nunjucks is rendered as Jinja2; `check` reports the differences."""
 
 
 def render(agent: Agent, inputs: JsonView) -> Rendered:
     """Return the instructions with the inputs filled in.
 
-    Rich inputs (§2.6) never reach the template engine: nonces stand for them. In strict mode the result knows which
-    role markers are the template's own, and `parse` refuses all others (§6.3). Raises RenderError, and InvokerError
-    when the template's format has no renderer.
+    Rich inputs (§2.6) never reach the template engine: nonces replace them. In strict mode the result lists the
+    template's own role markers, and `parse` refuses all others (§6.3). Raises RenderError, and InvokerError if the
+    template's format has no renderer.
     """
     template = agent.template or Template()
     if template.format.kind not in FORMATS:

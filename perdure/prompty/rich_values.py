@@ -1,4 +1,4 @@
-"""Rich inputs (threads, images, audio, files): read from paths and bytes, and the nonces for them (§5, §6)."""
+"""Rich inputs (threads, images, audio, files): read from paths and bytes, and replaced by nonces (§5, §6)."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ _NONCE = re.compile(r"__PROMPTY_THREAD_[0-9a-f]+_(.*)__", re.DOTALL)
 
 
 def new_nonce(name: str) -> str:
-    """Return a string that no input can guess, to stand for the rich input of that name (§18-4)."""
+    """Return a string that no input can guess, as a placeholder for the rich input of that name (§18-4)."""
     return f"__PROMPTY_THREAD_{secrets.token_hex(4)}_{name}__"
 
 
 def nonce_name(nonce: str) -> str:
-    """Return the name of the input that a nonce stands for; anything else is returned as it is."""
+    """Return the name of the input behind a nonce; anything else is returned unchanged."""
     match = _NONCE.fullmatch(nonce)
     return match[1] if match else nonce
 
 
 class Section(NamedTuple):
-    """One message's role, metadata and text, in which nonces stand for rich inputs."""
+    """One message's role, metadata and text, with nonces for rich inputs."""
 
     role: Role
     metadata: JsonObject
     text: str
 
     def message(self, parts: list[Part]) -> Message:
-        """Return a message of this role with these parts in place of the text."""
+        """Return a message of this role with these parts instead of the text."""
         return Message.model_construct(role=self.role, parts=parts, metadata=dict(self.metadata))
 
 
 @dataclass
 class RichValues:
-    """What replaces each nonce."""
+    """The values that replace the nonces."""
 
     threads: dict[str, list[Message]] = field(default_factory=dict)
     media: dict[str, list[Part]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class RichValues:
         return values
 
     def fill(self, section: Section) -> Iterator[Message]:
-        """Yield the section as one message with its media in place, or as several where threads divide it (§18-22)."""
+        """Yield the section as one message with its media in place, or as several if threads divide it (§18-22)."""
         nonces = "|".join(re.escape(nonce) for nonce in (*self.threads, *self.media))
         pieces = re.split(f"({nonces})", section.text) if nonces else [section.text]
         if len(pieces) == 1:
@@ -98,7 +98,7 @@ class RichValues:
 
 
 def thread_messages(name: str, value: Any) -> list[Message] | None:
-    """Return the messages of a thread; None when the value is not a list of messages.
+    """Return the messages of a thread; None if the value is not a list of messages.
 
     A message is a Message, or a map of `role`, `content` or `parts`, and metadata: `metadata` and every other key.
     Raises RenderError for a map that is not a valid message.
@@ -114,7 +114,7 @@ def media_parts(name: str, kind: str, value: Any) -> list[Part]:
     """Return the parts of an image, audio or file input.
 
     The value is a URL, a `data:` URI or base64 text, a map of `source`, `mediaType` and, for images, `detail`, a part,
-    or a list of these. Raises RenderError when it is none of them. No file is read: see `with_media_read`.
+    or a list of these. Raises RenderError for anything else. Reads no file: see `with_media_read`.
     """
     if isinstance(value, list | tuple):
         return [part for item in value for part in media_parts(name, kind, item)]
@@ -151,12 +151,12 @@ MAX_PATH_CHARS = 4096
 
 
 def with_media_read(agent: Agent, inputs: JsonView | str) -> JsonObject:
-    """Return the inputs, in which those of kind image, file and audio are JSON; a text is the value of the only one.
+    """Return the inputs, with those of kind image, file and audio as JSON; a text is the value of the only input.
 
-    A `Path` and a file that is open in binary mode are read, wherever they are. A text is a URL, a `data:` URI, base64,
-    or the path of a file that the agent's own file could name as `${file:…}`: in its folder or in the
-    `allowed_file_roots` of `load`. Raises RenderError for anything else, and for a file that can't be read; TypeError
-    for a text alone where it is not clear which input is meant.
+    A `Path` and a file opened in binary mode are read, wherever they are. A text is a URL, a `data:` URI, base64, or
+    the path of a file that the agent's own file could name as `${file:…}`: in its folder or in the `allowed_file_roots`
+    of `load`. Raises RenderError for anything else, and for a file that can't be read; TypeError for a text alone if
+    the agent has several such inputs.
     """
     if isinstance(inputs, str):
         inputs = {_only_input(agent): inputs}
@@ -212,7 +212,7 @@ class _Given:
         return value
 
     def _read_map(self, value: JsonView) -> JsonObject:
-        """Return a map of `source` and what is told beside it, which goes before what the content says."""
+        """Return a map of `source` and the given attributes, which override those of the content."""
         source = next((key for key in SOURCES if key in value), None)
         if source is None:
             return dict(value)
@@ -225,7 +225,7 @@ class _Given:
         return part.model_dump(by_alias=True, exclude_none=True)
 
     def _allowed_file(self, text: str) -> Path | None:
-        """The file that the text names, if the agent's own file could name it, and it is not hidden."""
+        """Return the file at that path, if the agent's own file could name it, and it is not hidden."""
         if len(text) > MAX_PATH_CHARS or "\n" in text or "://" in text or (len(text) > 255 and is_base64(text)):
             return None
         known = loaded_from(self._agent)

@@ -19,12 +19,12 @@ def pointer(place: Place) -> str:
 
 
 def last_name(place: Place) -> str:
-    """Return the innermost step that is a name rather than an index; "" when there is none."""
+    """Return the innermost step that is a name, not an index; "" if there is none."""
     return next((step for step in reversed(place) if isinstance(step, str)), "")
 
 
 def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
-    """Each string in nested maps and lists, except keys, with its place."""
+    """Yield each string in nested maps and lists, except keys, with its place."""
     if isinstance(value, str):
         yield place, value
     for step, child in _children(value):
@@ -32,7 +32,7 @@ def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
 
 
 def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = ()) -> Any:
-    """Copy of nested maps and lists in which `change` has replaced every string. Raises what `change` raises."""
+    """Copy of nested maps and lists in which `change` has replaced every string. Raises the errors of `change`."""
     if isinstance(value, str):
         return change(place, value)
     if isinstance(value, Mapping):
@@ -67,7 +67,7 @@ _NAMES = {
     **{"number": "float", "double": "float", "str": "string", "int": "integer", "bool": "boolean"},
     **{"list": "array", "dict": "object"},
 }
-"""A name that files have for a kind → the kind."""
+"""A name for a kind in files → the kind."""
 _KINDS: tuple[tuple[type, str], ...] = (
     (bool, "boolean"),
     (int, "integer"),
@@ -83,32 +83,33 @@ def kind_of(value: Any) -> str:
 
 
 def kind_named(name: Any) -> str | None:
-    """Return the property kind that files mean by a name, such as `List[str]`; None for one that is not a kind's."""
+    """Return the property kind of a name in files, such as `List[str]`; None for a name without a kind."""
     found = name.partition("[")[0].strip().lower() if isinstance(name, str) else ""
     return _NAMES.get(found) or (found if found in get_args(PropertyKind) else None)
 
 
 TOOLSET = "toolset"
-"""The kind of an entry that stands for a list of tools."""
+"""The kind of an entry that expands to a list of tools."""
 Fail = Callable[[LoadError, Place], None]
-"""Takes an error and its place: raises it, or notes it and goes on."""
+"""Takes an error and its place: raises it, or notes it and continues."""
 _KNOWN = frozenset(Agent.file_keys())
 
 
 class Shorthands:
-    """Expands the shorthands of one asset, and remembers where the author wrote what, for messages.
+    """Expands the shorthands of one asset, and remembers the author's places, for messages.
 
-    A value in a shape that no shorthand has is left as it is: validation says what is wrong with it.
+    A value in a shape that no shorthand has stays unchanged: validation reports its error.
     """
 
     def __init__(self, fail: Fail) -> None:
-        """Faults of a toolset go to `fail`."""
+        """Errors of a toolset go to `fail`."""
         self._written: dict[Place, str | int] = {}
         self._fail = fail
         self._has_answer = False
 
     def expand(self, data: JsonView) -> JsonObject:
-        """Asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both templates."""
+        """Return the asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both
+        templates."""
         asset = {key: value for key, value in data.items() if key in _KNOWN}
         asset["metadata"] = _metadata(data)
         asset["model"] = _model(data.get("model"))
@@ -122,12 +123,12 @@ class Shorthands:
         return {key: value for key, value in asset.items() if value is not None}
 
     def written_path(self, place: Place) -> Place:
-        """Return the place that the author knows for a place in the canonical form."""
+        """Return the author's place for a place in the canonical form."""
         written = tuple(self._written.get(place[: end + 1], step) for end, step in enumerate(place))
         return (*ANSWER, *written[2:]) if self._has_answer and place[:1] == ("outputs",) else written
 
     def _tools(self, value: Any) -> Any:
-        """Return a list of tools, in which those of a toolset stand in its place."""
+        """Return a list of tools, with each toolset replaced by its tools."""
         items: list[tuple[Any, Any]] = list(value.items() if isinstance(value, Mapping) else enumerate(_as_list(value)))
         if not any(_is_toolset(tool) for _, tool in items):
             return self._list_named(value, ("tools",), self._tool)
@@ -138,7 +139,7 @@ class Shorthands:
         return [self._tool(tool, ("tools", new)) for new, (_, tool) in enumerate(found)]
 
     def _members(self, tool: Any, place: Place) -> list[Any]:
-        """Return the tools of a toolset, as its prefix and its filters leave them; any other tool alone."""
+        """Return the tools of a toolset, with its prefix and filters applied; any other tool alone."""
         if not _is_toolset(tool):
             return [tool]
         members = [each for listed in _as_list(tool.get("tools")) for each in self._members(listed, place)]
@@ -216,10 +217,10 @@ def _is_toolset(tool: Any) -> bool:
 
 
 def _model(value: Any) -> Any:
-    """Return a model, from `ID` or `PROVIDER/ID` too, and those of its `fallback`, which share what they do not say."""
+    """Return a model, also from `ID` or `PROVIDER/ID`, with its `fallback`, whose models inherit its other fields."""
     if isinstance(value, str):
         provider, id = split_model(value)
-        # The text itself, where it is the id: it may be a reference.
+        # The text itself, if it is the id: it may be a reference.
         return {"id": value} if provider is None else {"provider": provider, "id": id}
     if not isinstance(value, Mapping):
         return value
@@ -232,7 +233,8 @@ def _model(value: Any) -> Any:
 
 
 def _with_provider(model: JsonView) -> JsonView:
-    """Return a model whose id is written as `PROVIDER:ID` with both. One with a `/` may be the whole id at a server."""
+    """Return a model with both fields, from an id in the form `PROVIDER:ID`. An id with a `/` may be complete at a
+    server."""
     id = model.get("id")
     provider, rest = split_model(id) if isinstance(id, str) and "/" not in id.partition(":")[0] else (None, "")
     is_spelt = provider is not None and f"{provider}:{rest}" == id and model.get("provider", provider) == provider
@@ -260,11 +262,11 @@ def _property_of(spec: Any, *, values: bool) -> Any:
 
 
 ANSWER: Place = ("metadata", "perdure", "output")
-"""Where a file declares an answer of any other type than an object with members."""
+"""The place of an answer's type, if it is not an object with members."""
 
 
 def answer_in(data: JsonView) -> Any:
-    """Return that property; None where there is none."""
+    """Return that property; None if there is none."""
     found: Any = data
     for key in ANSWER:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -293,7 +295,7 @@ def _metadata(data: JsonView) -> Any:
 
 
 FREE = (Connection, CustomTool)
-"""These may have fields of somebody else's, for somebody else's code."""
+"""These may have other fields, for other code."""
 
 
 def unknown_fields(asset: JsonView) -> Iterator[tuple[Place, type[Node]]]:
@@ -302,9 +304,9 @@ def unknown_fields(asset: JsonView) -> Iterator[tuple[Place, type[Node]]]:
 
 
 def is_ignored(asset: JsonView, place: Place, own_metadata: Any) -> bool:
-    """Return whether nothing reads what stands at that place of an asset in canonical form.
+    """Return whether the value at that place of an asset in canonical form has no effect.
 
-    `own_metadata` is the metadata without what has come there for want of a meaning of its own.
+    `own_metadata` is the metadata without the top-level keys that were moved there.
     """
     if place[0] == "metadata":
         return not isinstance(own_metadata, Mapping) or place[1] not in own_metadata
@@ -322,7 +324,7 @@ def _in_node(value: JsonView, model: type[Node], place: Place) -> Iterator[tuple
 
 
 def _in_field(value: Any, types: list[type[Node]], place: Place) -> Iterator[tuple[Place, type[Node]]]:
-    """Those of the nodes in a field's value: one node, a list of them, or bindings by name."""
+    """Yield those of the nodes in a field's value: one node, a list of them, or bindings by name."""
     if isinstance(value, list):
         children: list[tuple[Place, Any]] = [((*place, index), child) for index, child in enumerate(value)]
     elif types == [Binding] and isinstance(value, Mapping):

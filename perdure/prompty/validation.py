@@ -1,4 +1,4 @@
-"""Turns an asset in canonical form into an agent, or says what is wrong with it, in the author's terms."""
+"""Turns an asset in canonical form into an agent, or lists its errors, in the author's terms."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _LOST_POLICY = {
     "approvalTimeout": "a call would wait as long as those of other tools",
     "idempotent": "a call that was lost with its worker could be executed again",
 }
-"""What becomes of a tool when this part of its policy stands in the wrong place."""
+"""The effect on a tool if this part of its policy is in the wrong place."""
 _ELSEWHERE = {"needsApproval": ("approval", "always"), "deciders": ("approval", "{by: [ROLE]}")}
-"""Names that Python code has for a part of the policy → the file's key, and its value."""
+"""Names for a part of the policy in Python code → the file's key, and its value."""
 
 
 class InvalidAssetError(Exception):
-    """The asset does not describe an agent; lists all that is wrong, with the places."""
+    """The asset does not describe an agent; lists all errors, with their places."""
 
     def __init__(self, problems: list[tuple[Place, str]]) -> None:
         super().__init__(problems)
@@ -49,7 +49,7 @@ class InvalidAssetError(Exception):
 
 
 def to_agent(asset: JsonView) -> Agent:
-    """Agent that an asset in canonical form describes. Raises InvalidAssetError with everything that is wrong."""
+    """Agent that an asset in canonical form describes. Raises InvalidAssetError with all errors."""
     problems = [*_name_problems(asset), *_policy_problems(asset)]
     try:
         agent = Agent.model_validate(map_strings(asset, lambda _, text: str(text)), by_alias=True, by_name=False)
@@ -67,7 +67,7 @@ def to_agent(asset: JsonView) -> Agent:
 
 def _type_problems(error: ValidationError, asset: JsonView) -> Iterator[tuple[Place, str]]:
     explained: set[Place] = set()
-    # What may be a word or a map, and is a map, is wrong as a map.
+    # A value that may be a word or a map, and is a map, gets the errors of a map.
     details = sorted(error.errors(include_url=False), key=lambda it: it["type"] == "literal_error" and _is_map(it))
     for detail in details:
         place = _place_of(detail, asset)
@@ -81,7 +81,8 @@ def _is_map(detail: ErrorDetails) -> bool:
 
 
 def _place_of(detail: ErrorDetails, asset: Any) -> Place:
-    """Place in the asset, without steps that exist only in the types, such as the chosen member of a union."""
+    """Return the place in the asset, without steps that exist only in the types, such as the chosen member of a
+    union."""
     place: Place = ()
     value = asset
     for step in detail["loc"]:
@@ -117,7 +118,7 @@ def _name_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
 
 
 def _policy_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
-    """Keys that a tool's policy does not have: an approval that is misspelt would let calls run without one."""
+    """Yield the unknown keys of a tool's policy: a misspelt approval would let calls run without one."""
     yield from misplaced_policies(asset)
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         policy = tool.get("perdure")
@@ -131,7 +132,7 @@ def _policy_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
 
 
 def misplaced_policies(asset: JsonView) -> Iterator[tuple[Place, str]]:
-    """Yield the keys of tools that are meant for the policy, but stand outside of it: calls would run without."""
+    """Yield the keys of tools that belong in the policy but are outside of it: calls would run without them."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         for key, value in tool.items():
             if text := _misplaced_text(str(key), value):
@@ -167,7 +168,7 @@ def _as_yaml(value: Any) -> str:
 
 
 def _list_problems(items: Any, place: Place) -> Iterator[tuple[Place, str]]:
-    """Names that are empty, missing (where the type does not demand one) or used twice."""
+    """Yield names that are empty, missing (if the type does not demand one) or used twice."""
     names: set[str] = set()
     for where, item in maps_in(items, place):
         name = item.get("name")

@@ -1,4 +1,4 @@
-"""Finds everything that is wrong, or looks wrong, in a `.prompty` file."""
+"""Finds the errors and likely mistakes in a `.prompty` file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .findings import Finding, field_findings, warning
 from .template import template_findings
 
 FurtherCheck = Callable[[JsonView, Path], Iterable[Finding]]
-"""Finds more in an asset in canonical form, given the folder of its file."""
+"""Returns further findings about an asset in canonical form, given the folder of its file."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong. An error keeps the agent from running; a warning may be what the author wants."""
+    """One problem. An error keeps the agent from running; a warning may be the author's intention."""
 
     line: int | None
     """Counted from 1; None for a problem of the whole file."""
@@ -37,7 +37,7 @@ class Problem:
     is_first_format: bool = False
     """Whether it is a property of the first format of `.prompty` files, which is read as the present one."""
     is_last: bool = False
-    """Whether it is said after all others, as it sums them up."""
+    """Whether it comes after all others, because it sums them up."""
 
 
 def check(
@@ -47,10 +47,10 @@ def check(
     also: Iterable[FurtherCheck] = (),
     choice: ModelChoice = AS_WRITTEN,
 ) -> list[Problem]:
-    """Return the problems of the file, in the order of its lines, sums last; [] when there are none.
+    """Return the problems of the file, in the order of its lines, sums last; [] if there are none.
 
-    `allowed_file_roots` and `choice` are those of `load`. `also` are checks that know more than the file: what this
-    process or its folder has. Raises FileNotFoundError when there is no such file.
+    `allowed_file_roots` and `choice` are those of `load`. `also` are checks with knowledge beyond the file, of this
+    process or its folder. Raises FileNotFoundError if there is no such file.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
@@ -95,7 +95,7 @@ def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:
 
 
 def _type_findings(asset: JsonView) -> Iterable[Finding]:
-    """Yield what validation says, except about values that are only known where an environment variable is set."""
+    """Yield the errors of validation, except those about values that depend on an environment variable."""
     try:
         to_agent(asset)
     except InvalidAssetError as error:

@@ -1,4 +1,4 @@
-"""What a check finds, and the findings about an asset's frontmatter."""
+"""The findings of a check, and those about an asset's frontmatter."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from ..validation import misplaced_policies
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong, or looks wrong, at one place."""
+    """An error or a likely mistake at one place."""
 
     place: Place
     """In the canonical form of the asset; () for its body."""
     message: str
     severity: Literal["error", "warning"] = "error"
     line: int | None = None
-    """The line of the file, where the place does not tell it."""
+    """The line of the file, if the place does not determine it."""
     is_last: bool = False
-    """Whether it is said after all others, as it sums them up."""
+    """Whether it comes after all others, because it sums them up."""
 
 
 def warning(place: Place, message: str, line: int | None = None) -> Finding:
@@ -54,13 +54,12 @@ def warning(place: Place, message: str, line: int | None = None) -> Finding:
 
 _REFERENCE = re.compile(r"\$\{(?:env|file|credential):[^}]*\}")
 WITHOUT_CONTEXT = ("mcp", "openapi", "a2a", "activity", "workflow", "builtin")
-"""The kinds of tools that nothing of the conversation goes along to."""
+"""The kinds of tools that get no messages of the conversation."""
 
 
 def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
-    """Yield what looks wrong in the canonical form of an asset, and in what its author wrote, brought to the present
-    form.
-    """
+    """Yield likely mistakes in the canonical form of an asset, and in its written form, brought to the present
+    format."""
     yield from unknown_properties(asset, written)
     yield from _maps_without_kind(written.get("inputs"))
     yield from _bindings(asset)
@@ -76,18 +75,19 @@ def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
 
 
 def unknown_properties(asset: JsonView, written: JsonView) -> Iterator[Finding]:
-    """Keys that the format does not have; for the parameters of `field_findings`."""
+    """Yield the keys that the format does not have; the parameters are those of `field_findings`."""
     yield from _unknown_top_level(written)
     yield from _unknown_keys(asset)
 
 
 def names_of(items: Any) -> list[str]:
-    """Return the names in a list of named things; things without a name are skipped."""
+    """Return the names in a list of named things, skipping unnamed ones."""
     return [str(item["name"]) for _, item in maps_in(items) if item.get("name")]
 
 
 def bindings_of(asset: JsonView) -> Iterator[tuple[Place, JsonView, str]]:
-    """Each binding of each tool: its place, which ends with the parameter, the tool, and the name of the input."""
+    """Yield each binding of each tool: its place, which ends with the parameter, the tool, and the name of the
+    input."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         bindings = tool.get("bindings")
         for parameter, binding in bindings.items() if isinstance(bindings, Mapping) else ():
@@ -109,7 +109,7 @@ def _unknown_keys(asset: JsonView) -> Iterator[Finding]:
     yield from (Finding(place, text) for place, text in refused.items())
     for place, model in unknown_fields(asset):
         if model is ToolPolicy or place in refused:
-            continue  # An error of validation.
+            continue  # Validation reports it.
         known, key = model.file_keys(), str(place[-1])
         hint = did_you_mean(key, known)
         if key in ToolPolicy.file_keys() and place[0] == "tools":
@@ -153,7 +153,7 @@ def _policies(asset: JsonView) -> Iterator[Finding]:
 
 
 def _backgrounds(asset: JsonView) -> Iterator[Finding]:
-    """Yield each wish for responses in the background that `background_of` can't follow."""
+    """Yield each request for background responses that `background_of` can't fulfil."""
     model = asset.get("model")
     models: list[tuple[Place, JsonView]] = [(("model",), model)] if isinstance(model, Mapping) else []
     models += maps_in(model.get("fallback"), ("model", "fallback")) if isinstance(model, Mapping) else []
@@ -172,9 +172,7 @@ def _backgrounds(asset: JsonView) -> Iterator[Finding]:
 
 
 def _own_metadata(asset: JsonView) -> Iterator[Finding]:
-    """Yield what is wrong with the settings there, except those that are only known where an environment variable is
-    set.
-    """
+    """Yield the errors of the settings there, except those that depend on an environment variable."""
     metadata = asset.get("metadata")
     unset = {place for place, text in strings(metadata, ("metadata",)) if is_unset(text)}
     for place, text, is_fatal in setting_problems(metadata):

@@ -1,4 +1,4 @@
-"""Checks an asset's template: its syntax, variables and roles, and what Nunjucks renders otherwise."""
+"""Checks an asset's template: its syntax, variables and roles, and its differences between Jinja2 and Nunjucks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _CONTAINERS = frozenset({*_LISTS, "object"})
 
 
 def word_differences(source: str) -> list[Difference]:
-    """Return what Jinja2 can't even read, and Nunjucks can; [] when the source breaks off before it."""
+    """Return the syntax that Nunjucks can read and Jinja2 can't; [] if the source ends before any."""
     found: list[Difference] = []
     before: tuple[str, str] = ("", "")
     try:
@@ -85,7 +85,7 @@ def word_differences(source: str) -> list[Difference]:
 
 
 def differences(tree: nodes.Template, kinds: Kinds) -> Iterator[Difference]:
-    """Yield what Jinja2 reads, and treats differently."""
+    """Yield the constructs that Jinja2 reads, but treats differently."""
     called = {id(call.node) for call in tree.find_all(nodes.Call)}
     for node_type, find in _FINDERS.items():
         for node in tree.find_all(node_type):
@@ -164,7 +164,7 @@ _FINDERS: dict[type[nodes.Node], Callable[[Any, Kinds], Iterator[str]]] = {
 
 
 def _kind_of_node(node: Any, kinds: Kinds) -> str | None:
-    """Return the kind of an expression's value, where the template and the declared inputs tell it."""
+    """Return the kind of an expression's value, if the template and the declared inputs determine it."""
     if isinstance(node, nodes.Name):
         return kinds.get(node.name)
     if isinstance(node, nodes.List | nodes.Tuple):
@@ -175,7 +175,7 @@ def _kind_of_node(node: Any, kinds: Kinds) -> str | None:
 
 
 def _name(node: Any) -> str:
-    """Return how a message names an expression: as it is written where that is short, else `x`."""
+    """Return the name of an expression for messages: its source if that is short, else `x`."""
     if isinstance(node, nodes.Name):
         return str(node.name)
     if isinstance(node, nodes.Getattr):
@@ -189,12 +189,12 @@ _HISTORY_ROLE = r"-?\s*+\w++(?:\.role|\[['\"]role['\"]\])\s*+-?\}\}"
 _ROLE_OF_A_VALUE = re.compile(
     rf"^[^\S\n]*+#?+[^\S\n]*+\{{\{{(?!{_HISTORY_ROLE})[^{{}}\n]*+\}}\}}[^\S\n]*+:[^\S\n]*+$", re.MULTILINE
 )
-"""A role that a value names, except `{{item.role}}:` of a history."""
+"""A role that a value determines, except `{{item.role}}:` of a history."""
 _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
 
 
 def template_findings(asset: JsonView, first_line: int) -> Iterator[Finding]:
-    """Yield what is wrong, or looks wrong, in the instructions, which begin on line `first_line` of the file."""
+    """Yield the errors and likely mistakes in the instructions, which begin on line `first_line` of the file."""
     kind = _kind(asset, "format", "jinja2")
     if kind not in FORMATS:
         yield Finding(
@@ -227,7 +227,7 @@ def _setting(asset: JsonView, part: str, key: str, default: Any) -> Any:
 
 
 def _variables(asset: JsonView, text: str, first_line: int, kind: str, *, may_fail: bool) -> Iterator[Finding]:
-    """With `may_fail`, it has been said already why the template can't be read."""
+    """Yield the findings about variables; with `may_fail`, the template's error has been reported already."""
     try:
         tree = parse_jinja(text)
         used = used_variables(tree)
@@ -246,7 +246,7 @@ def _variables(asset: JsonView, text: str, first_line: int, kind: str, *, may_fa
 
 
 def undeclared_variables(asset: JsonView, used: Mapping[str, int], first_line: int) -> Iterator[Finding]:
-    """Yield the variables in use, each with its line, that are no declared inputs."""
+    """Yield the used variables that are not declared inputs, each with its line."""
     declared = names_of(asset.get("inputs"))
     for name, line in used.items():
         if name not in declared:
@@ -283,13 +283,13 @@ def _roles(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]:
 
 
 def doubts(asset: JsonView, written: JsonView, first_line: int) -> Iterator[Finding]:
-    """Properties that nothing reads, and variables of the template that are no inputs.
+    """Yield the properties without effect, and the template's variables that are not inputs.
 
-    `asset` is in canonical form, `written` what its author wrote; the instructions begin on line `first_line`.
+    `asset` is in canonical form, `written` in the author's; the instructions begin on line `first_line`.
     """
     yield from unknown_properties(asset, written)
     try:
         used = used_variables(parse_jinja(str(asset.get("instructions") or "")))
     except RenderError:
-        return  # Whoever renders it says so.
+        return  # Rendering reports it.
     yield from undeclared_variables(asset, used, first_line)
