@@ -9,12 +9,14 @@ import pytest
 
 import perdure
 from perdure.cli.surroundings import further_checks
+from perdure.client.sessions.session import setup_of
 from perdure.conversation import ConversationRef
 from perdure.declared_tools import ApprovalPolicy, ToolPolicy
 from perdure.errors import ConfigurationError
 from perdure.messages import Message
 from perdure.prompty.check.check import check
 from perdure.protocol.run import CarriedConversation, RunInput, TurnOf
+from perdure.protocol.session import SessionInput, SessionMessage, SessionSetup
 from perdure.tool_calls import ToolSpec
 from perdure.tools import tool
 from perdure.tools.inventory import with_policy
@@ -176,3 +178,45 @@ def test_all_that_a_run_does_is_signed() -> None:
     own = {"requested_by", "carried", "loop_version", "search_attributes", "traceparent"}
     untried = RunInput.model_fields.keys() - changes.keys() - own - {"agent", "agents", "lineage"}
     assert not untried, "a new field is signed, too"
+
+
+def test_all_that_a_session_does_is_signed() -> None:
+    """Of its start, of its setup, and of each message, whose signature is for one session with one setup."""
+    agent = perdure.load_dict({"name": "desk", "model": "openai/gpt-5", "instructions": "Hi."})
+    other = Message.user("Refund it.")
+    setup = setup_of(agent, None, None)
+    of_setup: dict[str, Any] = {
+        "agent": setup.agent.model_copy(update={"name": "another"}),
+        "agents": {"billing.prompty": setup.agent},
+        "handoffs": {"billing.prompty": [other]},
+        "messages": [other],
+        "inputs": {"question": "other"},
+        "deps": {"tenant": "other"},
+        "options": setup.options.model_copy(update={"max_iterations": 3}),
+        "given": ["max_iterations"],
+    }
+    assert of_setup.keys() == SessionSetup.model_fields.keys()
+    changed = [setup.model_copy(update={name: value}) for name, value in of_setup.items()]
+    assert len({setup.digest, *(each.digest for each in changed)}) == len(of_setup) + 1
+    assert SessionSetup.model_validate_json(setup.model_dump_json()).digest == setup.digest
+
+    start = SessionInput(setup=setup)
+    of_start = {"setup": changed[0], "idle_timeout": 5.0, "user": "bob"}
+    for name, value in of_start.items():
+        assert start.model_copy(update={name: value}).content != start.content, name
+    own = {"requested_by", "carried", "loop_version", "search_attributes"}
+    assert of_start.keys() == SessionInput.model_fields.keys() - own
+
+    message = SessionMessage(text="Hi", id="1")
+    of_message = {
+        "text": "Pay",
+        "id": "2",
+        "while_busy": "queue",
+        "by": "ann",
+        "role": "task-delegation",
+        "setup_digest": setup.digest,
+    }
+    for name, said in of_message.items():
+        assert message.model_copy(update={name: said}).content("first") != message.content("first"), name
+    assert message.content("another") != message.content("first")
+    assert of_message.keys() == SessionMessage.model_fields.keys() - {"setup", "requested_by", "traceparent"}

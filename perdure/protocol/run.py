@@ -217,8 +217,8 @@ class TurnOf(Exchanged):
     """The number of them that no input guardrail has passed, though there may have been one."""
 
 
-_NOT_ASKED_FOR = {"requested_by", "carried", "loop_version", "search_attributes", "traceparent"}
-"""The fields of a run's input that a signature leaves out: they do not change the run's work."""
+NOT_ASKED_FOR = {"requested_by", "carried", "loop_version", "search_attributes", "traceparent"}
+"""The fields of the input of a run or a session that a signature leaves out: they do not change its work."""
 
 
 class RunInput(Exchanged):
@@ -262,8 +262,8 @@ class RunInput(Exchanged):
 
     @property
     def content(self) -> str:
-        """Return the signed content: the work that the run does for its requesters."""
-        asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_ASKED_FOR)
+        """Return what is signed of it: what the run does for those who have asked for it."""
+        asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=NOT_ASKED_FOR)
         return content_of("start", asked)
 
     @property

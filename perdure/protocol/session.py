@@ -15,7 +15,7 @@ from ..settings.agent_file import options_after_handoff
 from ..tool_calls import PendingApproval
 from ..vouching import Requesters, content_of
 from .outcome import Held, RunFailure, RunOutput
-from .run import CarriedConversation, RecordedOptions
+from .run import NOT_ASKED_FOR, CarriedConversation, RecordedOptions
 
 WhileBusy = Literal["steer", "queue", "reject"]
 
@@ -53,8 +53,12 @@ class SessionSetup(Exchanged):
 
     @property
     def digest(self) -> str:
-        """Digest, equal for equal setups."""
-        return blake2b(self.__pydantic_serializer__.to_json(self, by_alias=True), digest_size=16).hexdigest()
+        """Digest, equal for equal setups whatever their form in JSON."""
+        return content_of("setup", self.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+
+
+_NOT_SIGNED = {"requested_by", "setup", "traceparent"}
+"""The fields of a message that its signature leaves out: the digest stands for the setup."""
 
 
 class SessionMessage(Exchanged):
@@ -70,7 +74,7 @@ class SessionMessage(Exchanged):
     role: Literal["user", "task-delegation"] = "user"
     """`task-delegation` for the task of another agent (KAOS); the model reads it as a user's message."""
     setup_digest: str = ""
-    """The digest of the sender's `SessionSetup`; "" for the session's current one."""
+    """Of the sender's `SessionSetup`; "" for whatever the session has, whose starter has signed that."""
     setup: SessionSetup | None = unless_empty(None)
     """Sent if the session has another setup: runs from now on start with this one."""
     traceparent: str = unless_empty("")
@@ -78,10 +82,13 @@ class SessionMessage(Exchanged):
     requested_by: Requesters | None = unless_none()
     """The sender, signed by a gateway."""
 
-    @property
-    def content(self) -> str:
-        """Return the signed content."""
-        return content_of("send", self.id, self.text)
+    def content(self, origin: str) -> str:
+        """Return the digest that is signed: of the message, for the session whose first link has the run id `origin`.
+
+        Another session of the same id, which anybody may start after this one was terminated, can't take it.
+        """
+        said = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_SIGNED)
+        return content_of("send", origin, said)
 
     @property
     def text_digest(self) -> str:
@@ -196,9 +203,7 @@ class CarriedSession(SessionUse):
     """The messages accepted recently, by id, by which the session recognises a duplicate."""
     queued: list[QueuedMessage] = []
     handed_to: str = unless_empty("")
-    """The path of the agent that spoke last; "" for the setup's own."""
-    requested_by: Requesters | None = unless_none()
-    """Everybody who sent a message, signed by the link before; None if any sender is unknown."""
+    """The path of the agent that has spoken last; "" for the setup's own."""
     first_run_id: str = ""
     links: int = 1
 
@@ -212,8 +217,6 @@ class SessionInput(Exchanged):
     """The argument of the workflow `perdure.Session`."""
 
     setup: SessionSetup
-    setup_digest: str = ""
-    """The digest of the setup by the sender's calculation (`SessionMessage.setup_digest`)."""
     idle_timeout: float | None = None
     """The seconds without a run or a message after which the session closes; None for never."""
     loop_version: int = 1
@@ -221,6 +224,15 @@ class SessionInput(Exchanged):
     search_attributes: list[str] = []
     """As in `RunInput`."""
     user: str | None = None
-    """The user that the session belongs to, for lists of sessions."""
+    """On whose behalf the session is, for those who list sessions."""
+    requested_by: Requesters | None = unless_none()
+    """Who has started the session, as a gateway vouches for it; of a later link, everybody who has asked for something
+    in the session, signed by the link before. None where somebody is unknown."""
     carried: CarriedSession | None = None
     """None for the first link of a session."""
+
+    @property
+    def content(self) -> str:
+        """Return the digest that the starter signs: of the setup, and of all else that the session goes by."""
+        asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=NOT_ASKED_FOR)
+        return content_of("session", asked)

@@ -10,7 +10,7 @@ from ..errors import ConfigurationError
 from ..event_data import EventType, LoggedData, PermissionEscalatedData, PermissionVoteData
 from ..protocol.run import CallApproval, RunInput
 from ..protocol.search_attributes import TENANT
-from ..protocol.session import SessionMessage
+from ..protocol.session import SessionInput, SessionMessage
 from ..text import one_line
 from ..tool_calls import Vote
 from ..vouching import (
@@ -128,8 +128,8 @@ async def wait_for_deciders(
     emit("permission_escalated", PermissionEscalatedData(name=pending.name, to=policy.to, digest=pending.digest))
 
 
-def initial_requests(input: RunInput) -> Requests:
-    """Return the request that a link of a run begins with; None where the requester is unknown.
+def initial_requests(input: RunInput | SessionInput) -> Requests:
+    """Return the request that a link of a run or a session begins with; None where the requester is unknown.
 
     The link before has signed that of a later one, for this chain of links alone: anybody who may start workflows can
     start one with a carried state of their own.
@@ -146,13 +146,12 @@ def link_content() -> str:
     return content_of("link", workflow.info().first_execution_run_id)
 
 
-def carried_requesters(by: Requesters | None) -> list[str] | None:
-    """Return the requesters that the link of a session before this one has signed; None where that does not hold."""
-    if by is None:
-        return None
-    info = workflow.info()
-    request = _request(by, link_content(), info.workflow_start_time.timestamp(), info.workflow_id)
-    names = _own_keys().requesters([request])
+def initial_requesters(input: SessionInput) -> list[str] | None:
+    """Return who has started the session, and has asked for something in its earlier links; None where the signature of
+    that does not hold.
+    """
+    requests = initial_requests(input)
+    names = None if requests is None else _own_keys().requesters(requests)
     return None if names is None else sorted(names)
 
 
@@ -171,12 +170,14 @@ def signature_fault(message: SessionMessage, by: Requesters) -> str | None:
 
     It depends on this worker's keys and on the time: it is called where the answer is recorded.
     """
-    request = _request(by, message.content, workflow.time(), workflow.info().workflow_id)
-    if _own_keys().requesters([request]) is not None:
+    info = workflow.info()
+    request = _request(by, message.content(info.first_execution_run_id), workflow.time(), info.workflow_id)
+    is_signed_setup = message.setup is None or message.setup.digest == message.setup_digest
+    if is_signed_setup and _own_keys().requesters([request]) is not None:
         return None
     return (
-        "the message is signed, and its signature is of another message or another time, or by a key that this worker "
-        f"lacks: give gateways and workers the same {VARIABLE}"
+        "the message is signed, and its signature is of another message, setup, session or time, or by a key that this "
+        f"worker lacks: send it again, and give gateways and workers the same {VARIABLE}"
     )
 
 

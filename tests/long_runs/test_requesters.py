@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar, cast
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowUpdateFailedError
 
 from perdure import ApprovalError
-from perdure.client import RunHandle, get_run, start_run
-from perdure.protocol.names import WORKFLOW
+from perdure.client import RunHandle, get_run, session, start_run
+from perdure.client.sessions.session import setup_of
+from perdure.client.updates import refusal_kind
+from perdure.protocol.names import NOT_TAKEN, SEND, SESSION_WORKFLOW, WORKFLOW
 from perdure.protocol.run import RunInput
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.protocol.session import SessionInput, SessionMessage, Taken
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from perdure.vouching import Voucher
@@ -38,15 +42,26 @@ def pay(euros: int) -> str:
     return f"paid {euros}"
 
 
+PAY = {
+    "name": "pay",
+    "kind": "function",
+    "parameters": [{"name": "euros", "kind": "integer", "required": True}],
+    "perdure": {"approval": {"by": ["finance"], "notRequester": True}},
+}
+
+
 def person(name: str) -> Voucher:
     return Voucher(name, roles={"finance"})
 
 
-async def last_input(client: Client, id: str) -> RunInput:
+T = TypeVar("T", RunInput, SessionInput)
+
+
+async def last_input(client: Client, id: str, type: type[T]) -> T:
     async for event in client.get_workflow_handle(id).fetch_history_events():
         payloads = event.workflow_execution_started_event_attributes.input.payloads
-        [input] = await client.data_converter.decode(payloads, [RunInput])
-        return input
+        [input] = await client.data_converter.decode(payloads, [type])
+        return cast(T, input)
     raise AssertionError(id)
 
 
@@ -66,19 +81,13 @@ async def waits(run: RunHandle) -> bool:
 
 async def test_requesters_of_a_long_run(stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_VOUCH_KEY", KEYS)
-    declared = {
-        "name": "pay",
-        "kind": "function",
-        "parameters": [{"name": "euros", "kind": "integer", "required": True}],
-        "perdure": {"approval": {"by": ["finance"], "notRequester": True}},
-    }
     steps = [asks(call("look", f"c{number}", text="x" * 400)) for number in range(ROUNDS)]
     script = [*steps, asks(call("pay", "p1", euros=3)), says("Paid.")]
-    agent = scripted_agent(scripted(script), ["look", declared])
+    agent = scripted_agent(scripted(script), ["look", PAY])
     async with stage.worker([look, pay]):
         run = await start_run(stage.client, agent, task_queue=stage.task_queue, voucher=person("ann"))
         await wait_for(lambda: waits(run))
-        input = await last_input(stage.client, run.id)
+        input = await last_input(stage.client, run.id, RunInput)
         assert input.carried is not None
         assert input.carried.links > 1, "it goes on in a later link"
 
@@ -95,3 +104,68 @@ async def test_requesters_of_a_long_run(stage: Stage, scripted: Scripted, monkey
 
         assert await refusal_of(stage.client, run.id, "fay") == ""
         assert (await run.result()).output == "Paid."
+
+
+async def sent_messages(client: Client, id: str) -> AsyncIterator[SessionMessage]:
+    """Those of the last link, as anybody can read them who reads its history."""
+    async for event in client.get_workflow_handle(id).fetch_history_events():
+        request = event.workflow_execution_update_accepted_event_attributes.accepted_request
+        for payload in request.input.args.payloads:
+            [message] = await client.data_converter.decode([payload], [SessionMessage])
+            yield message
+
+
+async def test_a_session_that_somebody_else_has_started(
+    stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its starter's setup is signed, and each message is, for one session with that setup."""
+    monkeypatch.setenv("PERDURE_VOUCH_KEY", KEYS)
+
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        return asks(call("pay", "p1", euros=3)) if request.messages[-1].text == "Pay" else says("Hello.")
+
+    agent, forged = (scripted_agent(scripted(reply), [PAY], instructions=f"system:\n{text}") for text in ("Hi", "Ho"))
+    id, client = f"talk-{uuid.uuid4()}", stage.client
+
+    async def start(input: SessionInput, id: str) -> None:
+        await client.start_workflow(SESSION_WORKFLOW, input, id=id, task_queue=stage.task_queue)
+
+    async def refused(message: SessionMessage, id: str) -> str:
+        update = str(uuid.uuid4())
+        try:
+            await client.get_workflow_handle(id).execute_update(SEND, message, id=update, result_type=Taken)
+        except WorkflowUpdateFailedError as error:
+            return refusal_kind(error.cause, NOT_TAKEN)
+        return ""
+
+    async def decided(who: str, run: RunHandle) -> str:
+        await wait_for(lambda: waits(run))
+        return await refusal_of(client, run.id, who)
+
+    async with stage.worker([pay]):
+        talk = session(client, agent, id, task_queue=stage.task_queue, voucher=person("ann"))
+        await (await talk.send("Hello")).result()
+        first = await last_input(client, id, SessionInput)
+        for number in range(4):
+            await (await talk.send(f"Hello {number}")).result()
+        run = await talk.send("Pay")
+        assert (await last_input(client, id, SessionInput)).carried, "it goes on in a later link"
+        assert await decided("ann", run) == "not_entitled"
+        assert await decided("fay", run) == ""
+        *_, signed = [each async for each in sent_messages(client, id)]
+
+        other = setup_of(forged, None, None)
+        # Another session, in which it counts neither with its own setup nor with another.
+        await start(first, f"{id}-2")
+        assert await refused(signed, f"{id}-2") == "vouch"
+        # One of the same id: with another setup, with hers as she has signed it, and with what a link has signed.
+        for input in (SessionInput(setup=other), first, await last_input(client, id, SessionInput)):
+            await client.get_workflow_handle(id).terminate()
+            await start(input.model_copy(update={"search_attributes": []}), id)
+            assert await refused(signed.model_copy(update={"setup_digest": ""}), id) == "vouch"
+            assert await refused(signed.model_copy(update={"setup": other}), id) == "vouch"
+            assert await refused(signed, id) in ("vouch", "setup")
+            # She may speak there, with her own setup; nobody decides where nobody knows who has started it.
+            run = await talk.send("Pay")
+            assert await decided("ann", run) == "not_entitled"
+            assert await decided("fay", run) == ("" if input is first else "not_entitled")

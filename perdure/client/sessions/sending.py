@@ -24,6 +24,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ...errors import RunNotFound, SessionError
+from ...history.chain import Chain
 from ...json_types import JsonObject, JsonView
 from ...payloads.failures import require_sendable, size_of
 from ...protocol.descriptions import details_of, shown_name
@@ -33,6 +34,7 @@ from ...protocol.search_attributes import MAX_KEYWORD_CHARS, SESSION
 from ...protocol.search_attributes import STATUS as STATUS_ATTRIBUTE
 from ...protocol.session import SessionInput, SessionMessage, SessionStatus, Taken, WhileBusy
 from ...redaction import Redactor
+from ...vouching import Voucher
 from ...workflows.policies import WORKFLOW_TASK_TIMEOUT
 from ...workflows.session.messages import MAX_ID_CHARS
 from ...workflows.session.turns import read_message
@@ -139,7 +141,7 @@ TOO_LARGE = "GrpcMessageTooLarge"
 """The server's reason for terminating a workflow."""
 CLOSING_SECONDS = 1.0
 """A session that takes no more messages may be about to end: then the message begins a new one."""
-PASSING_KINDS = ("busy", "closing", "too_large")
+PASSING_KINDS = ("busy", "closing", "too_large", "setup")
 """Of refusals that another time there may be none of."""
 
 
@@ -258,14 +260,22 @@ def place_for(client: Client, session: str, message: SessionMessage) -> Abstract
 class Delivery(SessionUpdate):
     """One message to a session."""
 
-    def __init__(self, client: Client, session: str, message: SessionMessage, request: SessionRequest | None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        session: str,
+        message: SessionMessage,
+        request: SessionRequest | None,
+        voucher: Voucher | None = None,
+    ) -> None:
         """`request` starts the session where there is none, and its setup is sent where the session has another one.
 
-        It is None for a message that must not start a session.
+        It is None for a message that must not start a session. `voucher` signs the message.
         """
         super().__init__(client, session, message.id, starts_session=request is not None)
         self._message = message
         self._session_request = request
+        self._voucher = voucher
         self._update_id = message.id
         self._since = time.time()
 
@@ -299,20 +309,30 @@ class Delivery(SessionUpdate):
         return answer
 
     async def _start(self, link: Link) -> WorkflowUpdateHandle[Any]:
-        """Send the message alone first: the request that starts a session is large, and one sender's is enough."""
+        """Send the message alone first: the request that starts a session is large, and one sender's is enough.
+
+        A signed message names the session's first link, which must be there before.
+        """
         try:
-            return await link.start_update(
-                SEND,
-                self._message,
-                id=self._update_id,
-                result_type=Taken,
-                wait_for_stage=WorkflowUpdateStage.ACCEPTED,
-            )
+            return await self._start_update(link)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND or self._session_request is None:
                 raise
             await self._require_not_flooded(link)
-            return await self._start_session(self._session_request)
+            if self._voucher is None:
+                return await self._start_session(self._session_request)
+            await start_session(self._client, self._session_request)
+            return await self._start_update(link)
+
+    async def _start_update(self, link: Link) -> WorkflowUpdateHandle[Any]:
+        message = self._message
+        if self._voucher:
+            origin = await Chain(self._client, self._session).origin()
+            by = self._voucher.request(self._session, message.content(origin))
+            message = message.model_copy(update={"requested_by": by})
+        return await link.start_update(
+            SEND, message, id=self._update_id, result_type=Taken, wait_for_stage=WorkflowUpdateStage.ACCEPTED
+        )
 
     async def _require_not_flooded(self, link: Link) -> None:
         """Raises `SessionError` where the server has ended the session just now because of what was sent at once:

@@ -254,8 +254,6 @@ class Session(Generic[T]):
             traceparent=current_traceparent(),
         )
         message = redactor(agent).value(message)
-        if voucher := self._arguments.voucher:
-            message.requested_by = voucher.request(self.id, message.content)
         delivery = await self._delivery(message, agent, settings)
         async with place_for(self._client, self.id, message), self._places:
             answer = await delivery.deliver(self._patience)
@@ -282,8 +280,8 @@ class Session(Generic[T]):
         await require_sendable(self._client, message, "The message", lambda: "Send less")
         request = None if agent is None else await self._session_request(agent, settings)
         if request is not None:
-            message = message.model_copy(update={"setup_digest": request.input.setup_digest})
-        return Delivery(self._client, self.id, message, request)
+            message = message.model_copy(update={"setup_digest": request.input.setup.digest})
+        return Delivery(self._client, self.id, message, request, self._arguments.voucher)
 
     async def _session_request(self, agent: Agent, settings: SessionSettings) -> SessionRequest:
         arguments = self._arguments
@@ -291,11 +289,12 @@ class Session(Generic[T]):
         setup.options = with_cadence(setup.options, self._client.service_client.config.target_host)
         input = SessionInput(
             setup=setup,
-            setup_digest=setup.digest,
             loop_version=LOOP_VERSION,
             idle_timeout=settings.idle_timeout if arguments.idle_timeout is None else arguments.idle_timeout,
             user=arguments.user and valid_text(arguments.user),
         )
+        if arguments.voucher:
+            input.requested_by = arguments.voucher.request(self.id, input.content)
         known = redactor(agent)
         return await session_request(
             self._client, input, arguments.start, known, id=self.id, task_queue=arguments.task_queue

@@ -53,13 +53,12 @@ def next_input(
             taken={id: taken[id] for id in remembered},
             queued=list(queued),
             handed_to=turns.handed_to,
-            requested_by=requested_by,
             first_run_id=before.first_run_id if before else workflow.info().run_id,
             links=before.links + 1 if before else 2,
             **dict(turns.used),
         )
         kept = before.model_extra if before else None
-        changed = {"carried": carried.model_copy(update=kept or {}), "setup": turns.setup}
+        changed = {"carried": carried.model_copy(update=kept or {}), "setup": turns.setup, "requested_by": requested_by}
         chosen = input.model_copy(update={**changed, "loop_version": LOOP_VERSION})
         if uncompressed_bytes(chosen) <= CERTAIN_BYTES:
             break
@@ -107,7 +106,7 @@ class Desk:
         """How many this link has taken."""
         self.queued: list[QueuedMessage] = list(carried.queued) if carried else []
         self.taken = TakenMessages(carried.taken if carried else {})
-        self.setup_digest = input.setup_digest or input.setup.digest
+        self.setup_digest = input.setup.digest
         self._turns = turns
         self._conversation = conversation
         self._one_by_one = asyncio.Lock()
@@ -123,8 +122,7 @@ class Desk:
             return
         _require_short(message)
         self._require_open()
-        if message.setup is None and message.setup_digest not in ("", self.setup_digest):
-            raise not_taken("setup", "the session's agent is another one: send its setup along")
+        self._require_setup(message)
         if self._turns.is_busy and message.while_busy == "reject":
             raise self._busy()
         self._require_room(message)
@@ -132,6 +130,10 @@ class Desk:
     def _require_open(self) -> None:
         if self.is_closing:
             raise not_taken("closing", "the session is closing: it takes no more messages")
+
+    def _require_setup(self, message: SessionMessage) -> None:
+        if message.setup is None and message.setup_digest not in ("", self.setup_digest):
+            raise not_taken("setup", "the session's agent is another one: send its setup along")
 
     def _busy(self) -> Exception:
         return not_taken("busy", f"the run {self._turns.id_of(self._turns.last)!r} is under way: wait for its end")
@@ -163,6 +165,7 @@ class Desk:
             if known := self.taken.get(message.id):
                 return known
             self._require_open()
+            self._require_setup(message)  # One before it may have brought another.
             await self._advance()
             taken = await self._take(message)
             return self.taken.remember(message.id, taken.model_copy(update={"text_digest": message.text_digest}))
@@ -201,11 +204,11 @@ class Desk:
     def _adopt(self, message: SessionMessage) -> None:
         """Start later turns with the sender's setup."""
         setup = message.setup
-        if setup is None or message.setup_digest == self.setup_digest:
+        if setup is None or (digest := setup.digest) == self.setup_digest:
             return
         if (size := uncompressed_bytes(setup)) > CERTAIN_BYTES - MAX_QUEUED_BYTES:
             raise not_taken("too_large", f"the agent takes {size:,} bytes: no run of a session can be started with it")
-        self._turns.setup, self.setup_digest = setup, message.setup_digest or setup.digest
+        self._turns.setup, self.setup_digest = setup, digest
 
     async def advance(self, *, waits: bool) -> None:
         """Take over what an ended turn has left, and begin the turn that is owed; with `waits`, no queued one."""

@@ -197,8 +197,7 @@ class Session:
         await workflow.wait_condition(workflow.all_handlers_finished)
         if self._desk.rests and self._should_continue():
             desk = self._desk
-            input = next_input(self._input, self._turns, self._conversation, desk.taken.known, desk.queued)
-            go_on_in_new_link(input.model_copy(update={"setup_digest": desk.setup_digest}))
+            go_on_in_new_link(next_input(self._input, self._turns, self._conversation, desk.taken.known, desk.queued))
 
     def _end(self) -> SessionStatus:
         self._has_ended = True

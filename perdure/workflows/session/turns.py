@@ -24,7 +24,7 @@ from ...session_conversation import SessionConversation
 from ...text import one_line, valid_text
 from ...vouching import MAX_REQUESTS
 from ..child_runs import attributes_for, request_cancel
-from ..deciders import carried_requesters, signed_requesters
+from ..deciders import initial_requesters, signed_requesters
 from ..policies import WORKFLOW_TASK_TIMEOUT
 from ..received import Received
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
@@ -113,8 +113,8 @@ class Turns:
         self.last = carried.turn if carried else 0
         self.used = used_before(carried)
         self.last_first_run_id = ""
-        self.requesters: list[str] | None = carried_requesters(carried.requested_by) if carried else []
-        """Who has said something in the session; None where somebody has for whom nobody vouches."""
+        self.requesters = initial_requesters(input)
+        """Who has started the session or said something in it; None where nobody vouches for one of them."""
         self.current: Turn | None = None
         self.is_starting = False
         self._under_way = 0

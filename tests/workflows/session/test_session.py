@@ -255,8 +255,8 @@ async def test_another_agent_takes_over(session: SessionStage) -> None:
         await session.start()
         await session.said("one")
         other = setup_of(session.agent, [Message.system("Be brief."), Message.system("Be kind.")])
-        await session.said("two", setup=other, setup_digest="other")
-        assert await session.said("three", setup_digest="other") == "re: three"
+        await session.said("two", setup=other, setup_digest="first")
+        assert await session.said("three", setup_digest=other.digest) == "re: three"
         assert await session.conversation() == [
             *(
                 "s: Be brief.",
