@@ -101,7 +101,7 @@ def gateway_app(
 
     routes: list[BaseRoute] = [Route(LIVE, live), Route(READY, ready), *metadata_routes(gateway)]
     spoken, meters = dialects(), Meters(gateway.client)
-    limiter = RequestLimiter(limits, meters, gateway.ending)
+    limiter = RequestLimiter(limits, meters, gateway.ending, gateway.authenticators)
     for dialect in spoken:
         for route in dialect.routes(gateway):
             if isinstance(route, Route | Mount):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import inspect
 import json
 import math
@@ -112,9 +111,7 @@ class TokenFile:
         if not (token := bearer_of(headers)):
             return None
         self._read()
-        given = hashlib.sha256(token.encode()).hexdigest()
-        found = [identity for digest, identity in self._known.items() if hmac.compare_digest(digest, given)]
-        return found[0] if found else None
+        return self._known.get(hashlib.sha256(token.encode()).hexdigest())
 
     def _read(self) -> None:
         """Read the file if it has changed; one that has become wrong is said to be so, and what it said counts on.

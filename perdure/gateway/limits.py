@@ -7,7 +7,7 @@ import hashlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,13 +16,15 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .ending import GatewayEnds, OpenRequests
-from .identity import ANYBODY, IDENTIFIED, Identity, bearer_of
+from .identity import ANYBODY, IDENTIFIED, Authenticator, Identity, bearer_of, identity_of
 from .metrics import Meters
 from .operations import problem_json
 from .problems import HttpProblem, too_large
 
 MAX_CLIENTS = 10_000
 """Whose rates are known at the same time."""
+MAX_JUDGED = 8
+"""So many requests at a time are judged of an address that has sent too many whose token nobody knows."""
 BURST_SECONDS = 5.0
 """So many seconds' worth of its rate a client may ask for at once."""
 
@@ -53,12 +55,16 @@ class RequestLimiter:
     """Lets requests in, counts them, and refuses what is too much, in the form of their protocol.
 
     A client is who asks; until that is known, and where nobody is asked, it is an address: those that a proxy sends
-    have one address, unless it says theirs (`FORWARDED_ALLOW_IPS`). Who sends too many requests whose token nobody
-    knows may try no further ones from there; those that are known are let in.
+    have one address, unless it says theirs (`FORWARDED_ALLOW_IPS`). From an address that has sent too many requests
+    whose token nobody knows, those alone are let in that one of the authenticators knows; a few are judged at a time.
     """
 
-    def __init__(self, limits: Limits, meters: Meters, ending: OpenRequests) -> None:
+    def __init__(
+        self, limits: Limits, meters: Meters, ending: OpenRequests, authenticators: Sequence[Authenticator] = ()
+    ) -> None:
         self._limits = limits
+        self._authenticators = authenticators
+        self._judging: Counter[str] = Counter()
         self._meters = meters
         self._ending = ending
         self._open: Counter[str] = Counter()
@@ -78,7 +84,7 @@ class RequestLimiter:
             with self._meters.request(protocol, request), self._place(client):
                 try:
                     async with self._ending.requests.limit():
-                        self._admit(scope, client)
+                        await self._admit(scope, client)
                         await app(scope, request.receive, request.send)
                 except HttpProblem as problem:
                     if not request.status:
@@ -92,7 +98,8 @@ class RequestLimiter:
 
     @contextmanager
     def _place(self, client: _Client) -> Iterator[None]:
-        client.name = self._known.get(client.token, client.name)
+        if known := self._known.get(client.token):
+            client.name, client.is_known = known, True
         self._open[client.name] += 1
         try:
             yield
@@ -104,7 +111,7 @@ class RequestLimiter:
         if not self._open[name]:
             del self._open[name]
 
-    def _admit(self, scope: Scope, client: _Client) -> None:
+    async def _admit(self, scope: Scope, client: _Client) -> None:
         """Raises `HttpProblem` for a request that is too large or too much, and for each once the process ends."""
         if self._ending.has_begun:
             raise GatewayEnds
@@ -116,21 +123,39 @@ class RequestLimiter:
             raise too_large(limits.max_bytes)
         if self._open.total() > limits.max_open:
             raise _too_many("open", f"{limits.max_open} requests are open at this gateway")
-        self._count(client)
 
         def note(identity: Identity) -> None:
-            if identity is not ANYBODY:
-                self._count_for(client, repr((identity.tenant, identity.name)))
+            if identity is not ANYBODY and client.name != (name := repr((identity.tenant, identity.name))):
+                self._rates.give_back(client.name)
+                self._count_for(client, name)
 
         scope[IDENTIFIED] = note
+        try:
+            self._count(client)
+        except HttpProblem:
+            if (identity := await self._judge(headers, client)) is None:
+                raise
+            self._count_for(client, repr((identity.tenant, identity.name)))
+
+    async def _judge(self, headers: Headers, client: _Client) -> Identity | None:
+        """Return who asks from an address that has asked too much; None where that is not known."""
+        address = client.name
+        if not self._authenticators or client.is_known or self._judging[address] >= MAX_JUDGED:
+            return None
+        self._judging[address] += 1
+        try:
+            return await identity_of(headers, self._authenticators)
+        except HttpProblem:
+            return None
+        finally:
+            self._judging[address] -= 1
+            self._judging = +self._judging
 
     def _count_for(self, client: _Client, name: str) -> None:
         """Count a request for who asks, instead of its address. Raises `HttpProblem` where that is too much."""
         if client.token:
             self._known[client.token] = name
-        if client.name == name:
-            return
-        self._rates.give_back(client.name)
+        client.is_known = True
         self._leave(client.name)
         client.name = name
         self._open[name] += 1
@@ -153,6 +178,7 @@ class _Client:
         """The digest of the bearer token; "" without one."""
         self.name = str((scope.get("client") or ("",))[0])
         """The client's address, until its name is known."""
+        self.is_known = False
 
 
 def _too_many(reason: str, text: str, seconds: int = 1) -> HttpProblem:

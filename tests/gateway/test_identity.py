@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable
@@ -160,7 +161,13 @@ async def test_an_issuer_that_hangs_delays_nobody_whose_key_is_known() -> None:
         answers.set()
         assert (await asyncio.gather(*strangers), len(asked)) == ([401] * 20, 2)
         assert (await status(token(kid="k30")), len(asked)) == (401, 2), "not asked for again at once"
+        started = time.monotonic()
+        assert [await status(token(kid=f"k{number}")) for number in range(31, 231)] == [401] * 200
+        assert time.monotonic() - started < 5, "no stranger waits for the issuer again"
         assert [await status(token(sub=each)) for each in (5, "a\0b", "a" * 201)] == [401, 403, 403]
+    for _ in range(3):  # The issuer is down, and its keys are due to be asked for with each request.
+        known[0]._keys._asked_at = -math.inf
+        assert await status(token()) == 200
     nested = base64.urlsafe_b64encode(b"[" * 30_000).decode()
     assert await status(bearer(f"{nested}.e30.x")) == 401
     for roles, tenant in ((5, "acme"), ([1], "acme"), ({"a": 1}, "acme"), ("a", "ac\0me"), ("a", 7)):
