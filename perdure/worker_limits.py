@@ -86,8 +86,14 @@ _METADATA = tuple(
 """The addresses of clouds' credential services."""
 _ODD_ADDRESS = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+)){0,3}")
 """Spellings of IPv4 addresses that resolvers understand, not all of them alike, such as 0xa9fea9fe and 0251.254.1."""
-_SPECIAL = tuple(ip_network(each) for each in ("192.0.0.0/24", "192.88.99.0/24"))
-"""IPv4 networks of IANA's registry of special purposes that Python treats, in whole or in part, as global."""
+_SPECIAL = tuple(
+    ip_network(each)
+    for each in (
+        *("192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.175.48.0/24"),
+        *("2001::/23", "2620:4f:8000::/48", "3fff::/20"),
+    )
+)
+"""Networks of IANA's registries of special purposes that a version of Python counts, in whole or in part, as global."""
 _UNICAST = ip_network("2000::/3")
 """All IPv6 addresses of networks of the public internet."""
 _WITH_IPV4 = tuple(ip_network(each) for each in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
@@ -210,8 +216,9 @@ def _gives_credentials(server: Origin) -> bool:
 def is_private(address: IPv4Address | IPv6Address) -> bool:
     """Return whether an address is outside the public internet: in any special-purpose range, or a cloud's own."""
     address = _ipv4_in(address) or address
-    is_special = address not in _UNICAST if address.version == 6 else any(address in each for each in _SPECIAL)
-    return is_special or not address.is_global or address.is_multicast or any(address in each for each in _METADATA)
+    is_special = any(address in each for each in (*_SPECIAL, *_METADATA))
+    is_unicast = address in _UNICAST if address.version == 6 else not address.is_multicast
+    return is_special or not is_unicast or not address.is_global
 
 
 def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from ipaddress import ip_address, ip_network
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -10,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.notices import Notifier, _post
 from perdure.webhooks import NoticeInput, Webhook
-from perdure.worker_limits import OPEN, WorkerLimits, server_in
+from perdure.worker_limits import OPEN, WorkerLimits, is_private, server_in
 
 from ..support.receiver import SECRET, Receiver, receiving
 
@@ -21,7 +22,44 @@ PRIVATE = [
     *("168.63.129.16", "192.0.0.8", "192.88.99.1", "198.18.0.1", "240.0.0.1", "100.100.100.200", "169.254.169.254"),
     *("[fec0::1]", "[5f00::1]", "[2001:db8::1]", "[64:ff9b::a00:1]", "[2002:a00:1::]", "[ff02::1]", "[::10.0.0.1]"),
 ]
+SPECIAL = [
+    *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"),
+    *("192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24"),
+    *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "255.255.255.255/32"),
+    *("::/128", "::1/128", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64"),
+    *("2001::/23", "2001::/32", "2001:1::1/128", "2001:1::2/128", "2001:1::3/128", "2001:2::/48", "2001:3::/32"),
+    *("2001:4:112::/48", "2001:10::/28", "2001:20::/28", "2001:30::/28", "2001:db8::/32", "2002::/16"),
+    *("2620:4f:8000::/48", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"),
+]
+"""IANA's registries of special-purpose addresses, IPv4 and IPv6, and of multicast ones; RFC 3879 has `fec0::/10`. Of
+those that lead to an IPv4 address, the first and the last lead to one of these ranges."""
+PUBLIC = [
+    *(
+        "8.8.8.8",
+        "9.255.255.255",
+        "11.0.0.0",
+        "192.0.1.0",
+        "192.0.3.0",
+        "192.31.195.255",
+        "198.17.255.255",
+        "223.1.1.1",
+    ),
+    *("2606:4700::1111", "2001:200::1", "2001:4860:4860::8888", "2620:4f:7fff::1", "3ffe:ffff::1", "2a00::1"),
+    *("64:ff9b::808:808", "::ffff:8.8.8.8"),
+]
 METADATA = ["169.254.169.254", "[::ffff:a9fe:a9fe]", "metadata.google.internal", "metadata.google.internal."]
+
+
+@pytest.mark.parametrize("network", SPECIAL)
+def test_each_range_of_a_special_purpose_is_private(network: str) -> None:
+    known = ip_network(network)
+    assert is_private(known[0])
+    assert is_private(known[-1])
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_a_public_address_is_not_private(address: str) -> None:
+    assert not is_private(ip_address(address))
 
 
 @pytest.fixture
