@@ -79,7 +79,12 @@ def _action(call: ToolCall) -> str:
 
 
 MAX_QUESTIONS = 20
-"""The most answers that one call may need."""
+"""For the answers that one call may need."""
+SECOND_HANDOFF = (
+    "Error: Not handed over to {}: of several such calls in one reply, only the first one counts, even if it is "
+    "denied. If that agent is still to go on, call this again in your next reply"
+)
+"""Nobody is asked about such a call."""
 TOO_CURIOUS = f"Error: Tool '{{}}' failed: it goes on asking after {MAX_QUESTIONS} questions to a person"
 MAX_SHOWN_ARGUMENTS = 8 * 1024
 """The most characters of edited arguments that the model reads; the event has them complete."""
@@ -171,6 +176,8 @@ class ToolRound(RunPart[Effects]):
             return refusal(call.fault, "invalid_call")
         if not self._is_offered(call.name):
             return refusal(f"Error: {self._unknown_tool(call)}", "unknown_tool")
+        if call.id in self._transfers[1:]:
+            return refusal(SECOND_HANDOFF.format(call.name.removeprefix(TRANSFER)), "second_handoff")
         try:
             arguments, warning = parse_with_repair(call.arguments)
         except ToolArgumentError as error:
@@ -300,11 +307,8 @@ class ToolRound(RunPart[Effects]):
         return execution if isinstance(execution, Handoff) else None
 
     def _transfer(self, request: ToolRequest, path: str) -> ToolResult:
-        name = request.name.removeprefix(TRANSFER)
-        if request.call_id != self._transfers[0]:
-            text = f"Error: Not handed over to {name}: of several such calls in one reply, the first one counts"
-            return ToolResult.failure(text, kind="second_handoff")
         self.transfer = request, path
+        name = request.name.removeprefix(TRANSFER)
         return ToolResult.of_text(f"The agent {name} goes on with the conversation from here.")
 
     def _emit_progress(self, call: ToolCall) -> None:

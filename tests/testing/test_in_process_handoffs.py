@@ -13,10 +13,12 @@ import perdure
 from perdure import GuardrailResult, Guardrails, ToolContext
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError, LoadError, MaxIterationsError, RunError
+from perdure.loop.tool_round import SECOND_HANDOFF
 from perdure.messages import Message
 from perdure.protocol.run import RunInput
 from perdure.settings.agent_file import options_after_handoff
 from perdure.testing import InProcessRun, ScriptedReply, asks, call, run_in_process, says
+from perdure.tool_calls import Approval
 
 
 class Refund(BaseModel):
@@ -100,7 +102,7 @@ def test_calls_beside_a_transfer_are_answered_and_a_second_transfer_is_not_taken
     assert texts(result.messages)[3:7] == [
         "A: 12 euros",
         "The agent other goes on with the conversation from here.",
-        "Error: Not handed over to triage: of several such calls in one reply, the first one counts",
+        SECOND_HANDOFF.format("triage"),
         "B: 12 euros",
     ]
     assert model.seen[1] == ("openai/o", "You wait.", [])
@@ -112,6 +114,38 @@ def test_a_denied_transfer_leaves_the_run_as_it_is() -> None:
     model = Told(asks(transfer()), says("I stay."))
     result = run_in_process(desk(), inputs="Refund", model=model, guardrails=guardrails)
     assert (model.seen, result.agent) == ([TRIAGE, TRIAGE], "triage")
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize(
+    "verdict", [GuardrailResult(allowed=False, reason="stay"), GuardrailResult(allowed=True, ask="may it?")]
+)
+def test_where_the_first_transfer_is_denied_the_second_is_not_taken_either(
+    verdict: GuardrailResult, parallel: bool
+) -> None:
+    """Nobody is asked about the second; the model may call it again, alone."""
+    judged: list[str] = []
+
+    def judge(name: str, arguments: Any) -> GuardrailResult:
+        judged.append(name)
+        return verdict if name == "transfer_to_other" else GuardrailResult(allowed=True)
+
+    other = perdure.agent("openai/o", name="other", instructions="You wait.")
+    both = perdure.agent("openai/t", name="both", instructions="You sort.", handoffs=[other, desk()])
+    calls = asks(transfer("call_1", "other"), transfer("call_2", "triage"))
+    model = Told(calls, asks(transfer("call_3", "triage")), says("Done."))
+    result = run_in_process(
+        both,
+        inputs="A?",
+        model=model,
+        guardrails=Guardrails(tool=judge),
+        options={"parallel_tool_calls": parallel},
+        approve=lambda pending: Approval(approved=False, reason="stay"),
+    )
+    assert judged == ["transfer_to_other", "transfer_to_triage"]
+    assert texts(result.messages)[4] == SECOND_HANDOFF.format("triage")
+    assert "stay" in texts(result.messages)[3]
+    assert result.agent == "triage"
 
 
 def test_budgets_stay() -> None:
