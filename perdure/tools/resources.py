@@ -1,6 +1,7 @@
 """Resources shared by a worker's tools, such as a database: opened at first use, closed with the worker.
 
-A resource made from a run's deps serves only runs with equal deps, and is closed after some idle time.
+What is made of a run's deps is for runs with equal deps alone, and is closed when no call has needed it for a while, or
+when there are too many others.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ Factory = Callable[..., Any]
 A function with a parameter gets the run's deps, as the parameter's annotated type.
 """
 IDLE_SECONDS = 60.0
-"""A resource made from deps is closed after this idle time, or up to twice as much."""
+"""What is made of deps is closed when no call has needed it for so long, or for up to twice as long."""
+MAX_IDLE = 100
+"""So many that are made of deps are open at a time; the one that was not needed for the longest time is closed for a
+further one. Those that calls use stay, however many."""
 Key = tuple[type, str]
 """The type of a resource and, for one made from deps, these as JSON."""
 _log = get_logger("perdure.tools")
@@ -40,11 +44,17 @@ class Resources:
     """
 
     def __init__(
-        self, factories: Mapping[type, Factory] | None, loop: UserLoop, *, idle_seconds: float = IDLE_SECONDS
+        self,
+        factories: Mapping[type, Factory] | None,
+        loop: UserLoop,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+        max_idle: int = MAX_IDLE,
     ) -> None:
         self._factories = dict(factories or {})
         self._loop = loop
         self._idle_seconds = idle_seconds
+        self._max_idle = max_idle
         self._kept: dict[Key, _Kept] = {}
         for kind, factory in self._factories.items():
             if not isinstance(kind, type) or not callable(factory):
@@ -121,8 +131,14 @@ class Resources:
     def _keep(self, key: Key, factory: Factory, idle_seconds: float | None) -> _Kept:
         kept = self._kept.get(key)
         if kept is None or not kept.is_usable:
-            self._kept = {other: each for other, each in self._kept.items() if not each.is_over}
+            self._kept = {other: each for other, each in self._kept.items() if not each.has_ended}
             kept = self._kept[key] = _Kept(key[0], factory, idle_seconds)
+        if idle_seconds is not None:
+            self._kept[key] = self._kept.pop(key)  # The last one is the one that was needed last.
+            of_deps = [each for each in self._kept.values() if each.is_of_deps]
+            idle = [each for each in of_deps if each is not kept and not each.users]
+            for other in idle[: max(0, len(of_deps) - self._max_idle)]:
+                other.let_go()
         return kept
 
 
@@ -170,6 +186,19 @@ class _Kept:
         """False if opening failed, and on another loop than its own."""
         failed = self.value.done() and (self.value.cancelled() or self.value.exception() is not None)
         return not failed and not self.is_over and self._loop is asyncio.get_running_loop()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._task.done()
+
+    @property
+    def is_of_deps(self) -> bool:
+        return self._idle_seconds is not None and not self.is_over
+
+    def let_go(self) -> None:
+        """Have the resource closed, which no call uses."""
+        self.is_over = True
+        self._closing.set()
 
     async def close(self) -> None:
         """Close the resource, or abandon its opening."""

@@ -279,6 +279,34 @@ async def test_one_that_nothing_uses_is_closed_and_made_anew() -> None:
     assert not made[2].is_open
 
 
+async def test_too_many_are_closed_those_first_that_were_not_needed_for_longest() -> None:
+    made: list[Shop] = []
+
+    def open_shop(deps: Any) -> Shop:
+        made.append(Shop(deps.tenant))
+        return made[-1]
+
+    async def of(tenant: str) -> Any:
+        return await resources.values([Shop], {"tenant": tenant})
+
+    resources = Resources({Shop: open_shop}, ThisLoop(), max_idle=3)
+    used = await of("used")
+    for tenant in ("a", "b", "c", "b"):
+        await of(tenant)
+
+    async def open_shops(expected: list[str]) -> bool:
+        return [shop.tenant for shop in made if shop.is_open] == expected
+
+    await wait_for(lambda: open_shops(["used", "b", "c"]))
+    await of("d")
+    await wait_for(lambda: open_shops(["used", "b", "d"]))
+    several = [await of(tenant) for tenant in ("e", "f", "g", "h")]
+    await wait_for(lambda: open_shops(["used", "e", "f", "g", "h"]))
+    assert [each[Shop].is_open for each in (used, *several)] == [True] * 5, "none in use is closed"
+    await resources.close()
+    assert not any(shop.is_open for shop in made)
+
+
 def test_called_agents_inherit_them(tmp_path: Any) -> None:
     (tmp_path / "child.prompty").write_text("---\nname: child\ntools:\n  - name: typed\n    kind: function\n---\nAsk.")
     parent = "---\nname: parent\ntools:\n  - {name: child, kind: prompty, path: child.prompty, mode: agentic}\n---\nGo."
