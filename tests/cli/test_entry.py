@@ -76,3 +76,25 @@ async def test_a_run_that_cannot_be_decoded_is_listed(cli: Cli, client: Client) 
     assert "foreign" in row.removeprefix(id)
     assert "1 run can't be read: another program made them" in listed.stderr
     await client.get_workflow_handle(id).terminate()
+
+
+INTERRUPTED_AT_AN_IMPORT = """
+import os, signal, sys
+from perdure.cli import main
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+at = sys.argv.pop(1)
+sys.meta_path.insert(0, Interrupts())
+main()
+"""
+
+
+@pytest.mark.parametrize("at", ["perdure.cli.entry", "perdure.errors", "typer", "perdure.cli.ls", "temporalio.client"])
+def test_an_interrupt_while_it_imports_is_no_traceback(at: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_AT_AN_IMPORT, at, "ls"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
