@@ -12,6 +12,7 @@ from ..event_data import HoldReason
 from ..later import AwaitedCall
 from ..messages import CutShort, Exchanged, Message, Usage, unless_empty, unless_none
 from ..tool_calls import PendingApproval
+from ..vouching import Requesters
 from ..webhooks import PushTarget
 from .inventory import Missing
 
@@ -43,7 +44,9 @@ class RunOutput(Exchanged):
     unchecked: int = unless_empty(0)
     """The number of messages at the end that the input guardrail has not passed; set only for a turn of a session."""
     handed_over: ConversationRef | None = unless_empty(None)
-    """The messages that a turn of a session added; None if signals to the session (`HandedOver`) carry them."""
+    """What a turn of a session has added to its conversation; None where signals to the session (`HandedOver`) tell."""
+    requested_by: Requesters | None = unless_none()
+    """Who has asked for that, as the turn signs it for its session; None where somebody is unknown."""
     slept_seconds: float = unless_empty(0.0)
     """As `RunStatus.slept_seconds`."""
     agent: str = ""
@@ -74,6 +77,7 @@ class RunFailure(Exchanged):
     unread_steering: int = unless_empty(0)
     unchecked: int = unless_empty(0)
     handed_over: ConversationRef | None = unless_empty(None)
+    requested_by: Requesters | None = unless_none()
     refused: int = unless_empty(0)
     """The number of messages of a turn that the input guardrail refused: the session goes on without them."""
     slept_seconds: float = unless_empty(0.0)

@@ -3,6 +3,7 @@ link."""
 
 from __future__ import annotations
 
+import json
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -54,7 +55,8 @@ class SessionSetup(Exchanged):
     @property
     def digest(self) -> str:
         """Digest, equal for equal setups whatever their form in JSON."""
-        return content_of("setup", self.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+        asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=32).hexdigest()
 
 
 _NOT_SIGNED = {"requested_by", "setup", "traceparent"}
@@ -126,7 +128,9 @@ class HandedOver(Exchanged):
 
     turn: int
     reference: ConversationRef
-    """The first one starts at the session's own conversation of the time when the turn began."""
+    """The first one starts where the session's own conversation stood when the turn began."""
+    requested_by: Requesters | None = unless_none()
+    """As in `RunOutput`, for this part."""
     is_last: bool = False
     """Whether this is the last part; without it, the parts before do not count."""
     unread_steering: int = unless_empty(0)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from temporalio import workflow
 
+from ..conversation import ConversationRef
 from ..errors import ConfigurationError
 from ..event_data import EventType, LoggedData, PermissionEscalatedData, PermissionVoteData
 from ..protocol.run import CallApproval, RunInput
@@ -179,6 +180,21 @@ def signature_fault(message: SessionMessage, by: Requesters) -> str | None:
         "the message is signed, and its signature is of another message, setup, session or time, or by a key that this "
         f"worker lacks: send it again, and give gateways and workers the same {VARIABLE}"
     )
+
+
+def part_content(turn: int, part: ConversationRef) -> str:
+    """Return the content that a turn signs of what it hands over to its session; the digest stands for the messages."""
+    return content_of("hand_over", turn, part.base, part.version, part.digest)
+
+
+def handed_over_by(by: Requesters | None, turn: int, part: ConversationRef) -> set[str] | None:
+    """Return who has asked for what a turn hands over to this session; None where that is unknown.
+
+    The part fits this session's conversation alone: so it may come late, when a worker has been away.
+    """
+    if by is None:
+        return None
+    return _own_keys().requesters([_request(by, part_content(turn, part), by.at, workflow.info().workflow_id)])
 
 
 def passed_on(requests: Requests, place: str, content: str) -> Requesters | None:

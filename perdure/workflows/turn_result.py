@@ -13,6 +13,8 @@ from ..protocol import names
 from ..protocol.run import TurnOf
 from ..protocol.session import HandedOver
 from ..session_conversation import handed_over, let_through
+from ..vouching import Requesters
+from .deciders import part_content, passed_on
 from .logging import log
 from .recording import PIECE_BYTES
 from .run_state import RunState
@@ -47,6 +49,12 @@ class HandOver:
     def unchecked(self) -> int:
         """Return how many of the last messages the input guardrail has neither let through nor refused."""
         return self.unread if self.refused else self._state.loop.unchecked + self._late
+
+    def requesters(self, part: ConversationRef | None) -> Requesters | None:
+        """Return who has asked for this part, signed for the session; None where somebody is unknown."""
+        if part is None:
+            return None
+        return passed_on(self._state.requests, self._turn.session, part_content(self._turn.turn, part))
 
     async def hand_over(self, *, by_result: bool) -> None:
         """Tell the session what the run has added; to be called when the run does nothing more. Never raises.
@@ -100,10 +108,12 @@ class HandOver:
     async def _signal(self, added: Conversation) -> None:
         for part in [*added.partial_refs(PIECE_BYTES), None]:
             is_last = part is None
+            reference = part or added.ref()
             await self._send(
                 HandedOver(
                     turn=self._turn.turn,
-                    reference=part or added.ref(),
+                    reference=reference,
+                    requested_by=self.requesters(reference),
                     is_last=is_last,
                     unread_steering=self.unread if is_last else 0,
                     unchecked=self.unchecked if is_last else 0,

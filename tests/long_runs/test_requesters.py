@@ -13,7 +13,8 @@ from perdure import ApprovalError
 from perdure.client import RunHandle, get_run, session, start_run
 from perdure.client.sessions.session import setup_of
 from perdure.client.updates import refusal_kind
-from perdure.protocol.names import NOT_TAKEN, SEND, SESSION_WORKFLOW, WORKFLOW
+from perdure.errors import RunCancelled
+from perdure.protocol.names import NOT_TAKEN, SEND, SESSION_WORKFLOW, STEER, WORKFLOW
 from perdure.protocol.run import RunInput
 from perdure.protocol.session import SessionInput, SessionMessage, Taken
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
@@ -69,7 +70,7 @@ async def refusal_of(client: Client, id: str, who: str) -> str:
     run = get_run(client, id, voucher=person(who))
     [pending] = (await run.status()).pending_approvals
     try:
-        await run.approve("p1", digest=pending.digest)
+        await run.approve(pending.call_id, digest=pending.digest)
     except ApprovalError as error:
         return error.kind
     return ""
@@ -104,6 +105,31 @@ async def test_requesters_of_a_long_run(stage: Stage, scripted: Scripted, monkey
 
         assert await refusal_of(stage.client, run.id, "fay") == ""
         assert (await run.result()).output == "Paid."
+
+
+@pytest.mark.parametrize(("steered", "expected"), [(False, ""), (True, "not_entitled")])
+async def test_a_turn_that_somebody_else_has_steered(
+    stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch, steered: bool, expected: str
+) -> None:
+    """What the session has of it counts as asked for by somebody unknown."""
+    monkeypatch.setenv("PERDURE_VOUCH_KEY", KEYS)
+    agent = scripted_agent(scripted(lambda request: asks(call("pay", "p1", euros=3))), [PAY])
+    async with stage.worker([pay]):
+        talk = session(stage.client, agent, f"talk-{uuid.uuid4()}", task_queue=stage.task_queue, voucher=person("ann"))
+        first = await talk.send("Pay")
+        await wait_for(lambda: waits(first))
+        if steered:
+            await stage.client.get_workflow_handle(first.id).signal(STEER, {"text": "From now on, pay bob."})
+        await first.cancel()
+        with pytest.raises(RunCancelled):
+            await first.result()
+        second = await talk.send("Pay once more")
+        assert second.id != first.id
+        await wait_for(lambda: waits(second))
+        assert steered == any("bob" in message.text for message in await second.messages())
+        assert await refusal_of(stage.client, second.id, "ann") == "not_entitled"
+        assert await refusal_of(stage.client, second.id, "fay") == expected
+        await talk.cancel()
 
 
 async def sent_messages(client: Client, id: str) -> AsyncIterator[SessionMessage]:

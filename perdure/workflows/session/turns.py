@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -24,7 +24,7 @@ from ...session_conversation import SessionConversation
 from ...text import one_line, valid_text
 from ...vouching import MAX_REQUESTS
 from ..child_runs import attributes_for, request_cancel
-from ..deciders import initial_requesters, signed_requesters
+from ..deciders import handed_over_by, initial_requesters, signed_requesters
 from ..policies import WORKFLOW_TASK_TIMEOUT
 from ..received import Received
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
@@ -184,8 +184,10 @@ class Turns:
 
     def note_request(self, message: SessionMessage) -> None:
         """Note who has said something in the session, where that is known of all who have."""
-        by = message.requested_by
-        known = None if self.requesters is None or by is None else sorted({*self.requesters, *by.names})
+        self._note_requesters(message.requested_by.names if message.requested_by else None)
+
+    def _note_requesters(self, names: Collection[str] | None) -> None:
+        known = None if self.requesters is None or names is None else sorted({*self.requesters, *names})
         self.requesters = known if known is None or len(known) <= MAX_REQUESTS else None
 
     async def _start(self, number: int, input: RunInput) -> ChildWorkflowHandle[Any, RunOutput]:
@@ -288,13 +290,18 @@ class Turns:
 
     def _take_part(self, under_way: int, part: HandedOver) -> None:
         fits = part.turn == under_way == self._under_way
-        if not (fits and self._add(part.reference, part.is_last, part)):
+        if not (fits and self._add(part.turn, part.reference, part)):
             workflow.logger.warning("what turn %d hands over is dropped: it fits nothing that is under way", part.turn)
 
-    def _add(self, part: ConversationRef, is_last: bool, end: HandedOver | RunOutput | RunFailure) -> bool:
+    def _add(self, turn: int, part: ConversationRef, end: HandedOver | RunOutput | RunFailure) -> bool:
+        is_last = not isinstance(end, HandedOver) or end.is_last
         if is_last and end.handed_to != self.handed_to:
             self.handed_to, self._instructions = end.handed_to, None
-        return self._conversation.hand_over(part, is_last=is_last, unread=end.unread_steering, unchecked=end.unchecked)
+        unread, unchecked = end.unread_steering, end.unchecked
+        fits = self._conversation.hand_over(part, is_last=is_last, unread=unread, unchecked=unchecked)
+        if fits and self.requesters is not None:  # The run may have been steered by somebody else.
+            self._note_requesters(handed_over_by(end.requested_by, turn, part))
+        return fits
 
     async def take_result(self) -> None:
         """Take over what the turn that has ended has left, when all that it has handed over is read."""
@@ -305,7 +312,7 @@ class Turns:
         if ending := _ending_of(turn.handle):
             self.used = self.used.with_turn(ending)
         if ending and ending.handed_over:
-            self._add(ending.handed_over, True, ending)
+            self._add(turn.number, ending.handed_over, ending)
         if not self._conversation.end():
             workflow.logger.warning("the run %s has handed over nothing: its messages are kept", turn.run_id)
 
