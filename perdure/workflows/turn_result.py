@@ -52,7 +52,7 @@ class HandOver:
 
     def requesters(self, part: ConversationRef | None) -> Requesters | None:
         """Return who has asked for this part, signed for the session; None where somebody is unknown."""
-        if part is None:
+        if part is None or self._state.requests is None:
             return None
         return passed_on(self._state.requests, self._turn.session, part_content(self._turn.turn, part))
 
