@@ -79,7 +79,7 @@ def _action(call: ToolCall) -> str:
 
 
 MAX_QUESTIONS = 20
-"""For the answers that one call may need."""
+"""The most answers that one call may need."""
 SECOND_HANDOFF = (
     "Error: Not handed over to {}: of several such calls in one reply, only the first one counts, even if it is "
     "denied. If that agent is still to go on, call this again in your next reply"

@@ -44,9 +44,9 @@ class RunOutput(Exchanged):
     unchecked: int = unless_empty(0)
     """The number of messages at the end that the input guardrail has not passed; set only for a turn of a session."""
     handed_over: ConversationRef | None = unless_empty(None)
-    """What a turn of a session has added to its conversation; None where signals to the session (`HandedOver`) tell."""
+    """The messages that a turn of a session added; None if signals to the session (`HandedOver`) carry them."""
     requested_by: Requesters | None = unless_none()
-    """Who has asked for that, as the turn signs it for its session; None where somebody is unknown."""
+    """The requesters of these messages, signed by the turn for its session; None if any of them is unknown."""
     slept_seconds: float = unless_empty(0.0)
     """As `RunStatus.slept_seconds`."""
     agent: str = ""

@@ -218,7 +218,7 @@ class TurnOf(Exchanged):
 
 
 NOT_ASKED_FOR = {"requested_by", "carried", "loop_version", "search_attributes", "traceparent"}
-"""The fields of the input of a run or a session that a signature leaves out: they do not change its work."""
+"""The fields of the input of a run or a session that a signature leaves out: they do not change the work."""
 
 
 class RunInput(Exchanged):
@@ -262,7 +262,7 @@ class RunInput(Exchanged):
 
     @property
     def content(self) -> str:
-        """Return what is signed of it: what the run does for those who have asked for it."""
+        """Return the signed content: the work that the run does for its requesters."""
         asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=NOT_ASKED_FOR)
         return content_of("start", asked)
 

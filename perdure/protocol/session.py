@@ -76,7 +76,7 @@ class SessionMessage(Exchanged):
     role: Literal["user", "task-delegation"] = "user"
     """`task-delegation` for the task of another agent (KAOS); the model reads it as a user's message."""
     setup_digest: str = ""
-    """Of the sender's `SessionSetup`; "" for whatever the session has, whose starter has signed that."""
+    """The digest of the sender's `SessionSetup`; "" for the session's current one, which its starter signed."""
     setup: SessionSetup | None = unless_empty(None)
     """Sent if the session has another setup: runs from now on start with this one."""
     traceparent: str = unless_empty("")
@@ -85,9 +85,9 @@ class SessionMessage(Exchanged):
     """The sender, signed by a gateway."""
 
     def content(self, origin: str) -> str:
-        """Return the digest that is signed: of the message, for the session whose first link has the run id `origin`.
+        """Return the signed content, for the session whose first link has the run id `origin`.
 
-        Another session of the same id, which anybody may start after this one was terminated, can't take it.
+        A later session of the same id does not take the message.
         """
         said = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_SIGNED)
         return content_of("send", origin, said)
@@ -128,7 +128,7 @@ class HandedOver(Exchanged):
 
     turn: int
     reference: ConversationRef
-    """The first one starts where the session's own conversation stood when the turn began."""
+    """The first one starts at the session's own conversation of the time when the turn began."""
     requested_by: Requesters | None = unless_none()
     """As in `RunOutput`, for this part."""
     is_last: bool = False
@@ -207,7 +207,7 @@ class CarriedSession(SessionUse):
     """The messages accepted recently, by id, by which the session recognises a duplicate."""
     queued: list[QueuedMessage] = []
     handed_to: str = unless_empty("")
-    """The path of the agent that has spoken last; "" for the setup's own."""
+    """The path of the agent that spoke last; "" for the setup's own."""
     first_run_id: str = ""
     links: int = 1
 
@@ -228,15 +228,15 @@ class SessionInput(Exchanged):
     search_attributes: list[str] = []
     """As in `RunInput`."""
     user: str | None = None
-    """On whose behalf the session is, for those who list sessions."""
+    """The user that the session belongs to, for lists of sessions."""
     requested_by: Requesters | None = unless_none()
-    """Who has started the session, as a gateway vouches for it; of a later link, everybody who has asked for something
-    in the session, signed by the link before. None where somebody is unknown."""
+    """The starter of the session, signed by a gateway; in a later link, all requesters, signed by the link before. None
+    if any of them is unknown."""
     carried: CarriedSession | None = None
     """None for the first link of a session."""
 
     @property
     def content(self) -> str:
-        """Return the digest that the starter signs: of the setup, and of all else that the session goes by."""
+        """Return the content that the starter signs: the setup, and all other settings of the session."""
         asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=NOT_ASKED_FOR)
         return content_of("session", asked)
