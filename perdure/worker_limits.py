@@ -93,7 +93,7 @@ _SPECIAL = tuple(
         *("2001::/23", "2620:4f:8000::/48", "3fff::/20"),
     )
 )
-"""Networks of IANA's registries of special purposes that a version of Python counts, in whole or in part, as global."""
+"""Networks of IANA's registries of special purposes that a version of Python treats, in whole or in part, as global."""
 _UNICAST = ip_network("2000::/3")
 """All IPv6 addresses of networks of the public internet."""
 _WITH_IPV4 = tuple(ip_network(each) for each in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))

@@ -1,7 +1,7 @@
 """Resources shared by a worker's tools, such as a database: opened at first use, closed with the worker.
 
-What is made of a run's deps is for runs with equal deps alone, and is closed when no call has needed it for a while, or
-when there are too many others.
+A resource made from a run's deps serves only runs with equal deps, and is closed after some idle time, or earlier when
+too many others are open.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Factory = Callable[..., Any]
 A function with a parameter gets the run's deps, as the parameter's annotated type.
 """
 IDLE_SECONDS = 60.0
-"""What is made of deps is closed when no call has needed it for so long, or for up to twice as long."""
+"""A resource made from deps is closed after this idle time, or up to twice as much."""
 MAX_IDLE = 100
-"""So many that are made of deps are open at a time; the one that was not needed for the longest time is closed for a
-further one. Those that calls use stay, however many."""
+"""The most resources made from deps that stay open; the one idle for longest is closed first. Those in use stay open,
+however many."""
 Key = tuple[type, str]
 """The type of a resource and, for one made from deps, these as JSON."""
 _log = get_logger("perdure.tools")
