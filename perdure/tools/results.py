@@ -170,7 +170,7 @@ def with_advice(text: str) -> str:
 
 
 class ResourceError(Exception):
-    """A resource can't be opened; the text says which and why."""
+    """A resource can't be opened; the text has its name and the reason."""
 
 
 def log_raised(name: str, error: BaseException, context: ToolContext) -> None:

@@ -1,4 +1,4 @@
-"""Lists the tools of an MCP server and calls one of them: whatever happens becomes a tool result."""
+"""Lists the tools of an MCP server and calls one of them: every outcome becomes a tool result."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TOOL_ERROR = "mcp_tool_error"
 """The kind of an error that the tool itself has reported."""
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What models take as an image: any other would make the provider refuse the whole conversation."""
+"""Image types that models accept: with any other, the provider would refuse the whole conversation."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _MAX_MEDIA_TYPE = 200
 
 
 def result_of(answer: types.CallToolResult, name: str) -> ToolResult:
-    """Return the result for an answer; structured content is used when the answer has no text."""
+    """Return the result for an answer; uses structured content if the answer has no text."""
     parts = [part for block in answer.content for part in _parts(block)]
     if answer.structured_content is not None and not any(
         isinstance(block, types.TextContent) for block in answer.content
@@ -79,7 +79,7 @@ def _media(data: str, media_type: str, what: str) -> Part:
 
 
 def _link(link: types.ResourceLink) -> str:
-    """Return a link as text: the model reads what it points to with another tool, if the server has one."""
+    """Return a link as text: the model can read its target with another tool, if the server has one."""
     about = ", ".join(filter(None, [link.mime_type, f"{link.size:,} bytes" if link.size is not None else ""]))
     described = f": {link.description}" if link.description else ""
     return valid_text(f"[Resource {link.title or link.name}, {link.uri}{f' ({about})' if about else ''}{described}]")
@@ -91,20 +91,20 @@ REFUSED = "mcp_error"
 _NOT_BEGUN = frozenset(
     {types.HEADER_MISMATCH, types.MISSING_REQUIRED_CLIENT_CAPABILITY, types.UNSUPPORTED_PROTOCOL_VERSION}
 )
-"""Errors by which a server says that it has not called the tool.
+"""Errors with which a server reports that it has not called the tool.
 
-Any other may come from within it: servers pass on what a tool raises, and tools what other servers answer them.
+Any other error may come from the tool: servers pass on a tool's errors, and tools those of other servers.
 """
 _AGAIN_SECONDS = 0.25
 CANCEL_SECONDS = 2.0
-"""How long a server may take to hear that a task is cancelled."""
+"""Seconds that a server has to accept a task's cancellation."""
 _EVERY_PAGE = f"its next cursor is empty, leads back, or there are more than {MAX_PAGES} pages"
 _log = get_logger("perdure.tools.mcp")
 
 
 @dataclass(frozen=True)
 class Target:
-    """A server, by the name and the address that messages call it, and how long it may take to be connected."""
+    """A server, with its name and address in messages, and the time-out for connecting."""
 
     server: Server
     title: str
@@ -115,7 +115,7 @@ class Target:
 
 
 async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
-    """All tools that the server has, on all pages. Raises ToolOfferError, which says what to do."""
+    """Return all tools of the server, from all pages. Raises ToolOfferError, with the remedy."""
     try:
         return await _list_with_retry(pool, target, time.monotonic() + target.seconds)
     except TimeoutError:
@@ -176,20 +176,20 @@ class McpCall:
     """One call of a server's tool."""
 
     function: str
-    """The name that the model knows."""
+    """The name for the model."""
     tool: str
-    """The name that the server knows."""
+    """The name on the server."""
     arguments: JsonView
     is_idempotent: bool
     context: ToolContext
     is_task: bool = False
-    """Whether the server takes it as a task alone, whose result is asked for (taskSupport: required, of 2025-11-25)."""
+    """Whether the server accepts it only as a task, whose result is fetched (taskSupport: required, of 2025-11-25)."""
 
 
 async def call_tool(pool: Pool, target: Target, call: McpCall) -> ToolResult:
-    """Result of the call. When the connection breaks, a call that did no harm is tried once more on a new one.
+    """Return the result of the call. After a broken connection, a call that did no harm is retried once on a new one.
 
-    Raises CancelledError when it is cancelled; the server is told.
+    Raises CancelledError when it is cancelled, and notifies the server.
     """
     ended = await _try(pool, target, call)
     if isinstance(ended, Fault) and ended.passing and (call.is_idempotent or not ended.outcome_unknown):
@@ -262,7 +262,7 @@ async def _send(
                 allow_input_required=True,
             )
         except mcp.MCPError as error:
-            # The server wants arguments in headers, too: the list of its tools says which.
+            # The server wants arguments in headers, too: its list of tools has the details.
             if error.code != types.HEADER_MISMATCH or is_listed:
                 raise
             is_listed = True
@@ -270,7 +270,7 @@ async def _send(
             continue
         if not isinstance(answer, types.InputRequiredResult) or answer.input_requests:
             return answer
-        state = answer.request_state  # The server asks to be called again.
+        state = answer.request_state  # The server asks for another call.
         await asyncio.sleep(_AGAIN_SECONDS)
 
 
@@ -290,7 +290,7 @@ async def _task_result(client: mcp.Client, call: McpCall) -> types.CallToolResul
 
 
 class _Progress:
-    """Passes on what the server says about a call under way: it is alive, and how far it is."""
+    """Passes on the server's messages about an active call: signs of life, and progress."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
@@ -306,7 +306,7 @@ def _is_lost(error: mcp.MCPError) -> bool:
 
 
 async def _loss(connection: McpConnection, error: mcp.MCPError) -> Fault | None:
-    """Return what is known of a connection that broke in mid-call; None for an error that is the server's answer."""
+    """Return the known facts about a connection that broke during a call; None if the error is the server's answer."""
     fault = fault_of(error)
     if fault is None and forgets_session(error.error) and await connection.is_forgotten():
         fault = SESSION_OVER

@@ -1,4 +1,4 @@
-"""Connections to MCP servers: one for each server, credentials and event loop, held by a task of its own."""
+"""Connections to MCP servers: one for each server, credentials and event loop, each in its own task."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from .stdio import ProgramFiles, ServerProcess
 
 CLOSE_SECONDS = 4.5
 PROBE_SECONDS = 5.0
-"""How long a server may take to say whether it still knows a session."""
+"""Seconds that a server has to show whether it still knows a session."""
 _NO_TRANSPORTS = frozenset({401, 403, 407, 408, 429})
-"""Statuses by which a server refuses a caller, whatever transport it speaks."""
+"""Statuses with which a server refuses a caller, regardless of the transport."""
 for _name in ("client.streamable_http", "client.session", "client.client", "shared.jsonrpc_dispatcher"):
-    get_logger(f"mcp.{_name}")  # Their lines have no secrets from now on.
+    get_logger(f"mcp.{_name}")  # Removes secrets from their lines.
 get_logger("httpx2")
-logging.getLogger("mcp.client.sse").setLevel(logging.CRITICAL)  # It logs what breaks, which is told here.
+logging.getLogger("mcp.client.sse").setLevel(logging.CRITICAL)  # It logs errors that are reported here.
 
 
 class NotConnected(Exception):
-    """There is no connection to the server; the text says why. Nothing was executed."""
+    """There is no connection to the server; the text has the reason. Nothing was executed."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
         self.status = status
-        """The HTTP status by which the server has refused it."""
+        """The HTTP status with which the server refused it."""
 
 
 class McpConnection:
-    """From `open` on, until it breaks, until nobody has used it for a while, or until `retire` or `close`.
+    """A connection, open until it breaks or is idle for a while, or until `retire` or `close`.
 
-    A connection is entered and left in one task: when it breaks, that task is cancelled. Calls come from other tasks.
+    It is entered and left in one task: when it breaks, that task is cancelled. Calls come from other tasks.
     """
 
     def __init__(self, server: Server, title: str, idle_seconds: float) -> None:
@@ -66,7 +66,7 @@ class McpConnection:
         self._program = ProgramFiles(server)
         self._error: BaseException | None = None
         self._refusal = ""
-        """Why the server does not speak streamable HTTP, as far as that is known."""
+        """Why the server does not speak streamable HTTP, if known."""
         self._users = 0
         self._is_retired = False
         self._used_at = self._loop.time()
@@ -74,7 +74,7 @@ class McpConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Return whether calls may begin; also while it is being opened."""
+        """Return whether calls may begin; also true while it is being opened."""
         return not self._is_retired and not self._ending.is_set() and not self._owner.done()
 
     @property
@@ -83,15 +83,15 @@ class McpConnection:
         return self._program.have_changed
 
     async def why_ended(self) -> str:
-        """Return why it broke, as far as that is known within a second; "" for nothing."""
+        """Return why it broke, if that is known within a second; else ""."""
         if self._process is not None and self._ending.is_set():
             await asyncio.wait([self._owner], timeout=1)
         return self._process.end if self._process else ""
 
     async def is_forgotten(self) -> bool:
-        """Return whether the server refuses, in this session, what it does for anybody who is connected."""
+        """Return whether the server refuses a basic request in this session."""
         if not self.is_usable or not self._server.endpoint:
-            return bool(self._server.endpoint)  # Another call has found it out.
+            return bool(self._server.endpoint)  # Another call has detected it.
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await self._opened.result().list_tools()
@@ -99,11 +99,11 @@ class McpConnection:
             fault = fault_of(error)
             return fault.is_session_over if fault else forgets_session(error.error)
         except (TimeoutError, ValueError, RuntimeError):
-            return False  # It does not refuse, whatever else ails it.
+            return False  # It does not refuse, so the session is not the problem.
         return False
 
     async def client(self, seconds: float) -> mcp.Client:
-        """Return the client, as soon as it is connected. Raises NotConnected when it is not within that time."""
+        """Return the client once it is connected. Raises NotConnected after that time."""
         done, _ = await asyncio.wait([self._opened], timeout=seconds)
         if not done:
             self.close()
@@ -113,7 +113,7 @@ class McpConnection:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """For the time of a call: the connection is not idle."""
+        """Mark the connection as in use while the block runs."""
         self._users += 1
         try:
             yield
@@ -124,17 +124,17 @@ class McpConnection:
                 self.close()
 
     def retire(self) -> None:
-        """Take no more calls, and end with the last of those under way, whose answers may still come."""
+        """Accept no more calls, and end after the current ones."""
         self._is_retired = True
 
     def close(self) -> None:
-        """Let it end; `wait_until_closed` waits for that."""
+        """Begin to end it; `wait_until_closed` waits for the end."""
         self._ending.set()
         if not self._opened.done():
             self._owner.cancel()
 
     async def wait_until_closed(self) -> None:
-        """Return when it has ended, or after `CLOSE_SECONDS`."""
+        """Wait until it has ended, for at most `CLOSE_SECONDS`."""
         await asyncio.wait([self._owner], timeout=CLOSE_SECONDS)
 
     async def _own(self) -> None:
@@ -150,30 +150,30 @@ class McpConnection:
     def _ways(self) -> Iterator[Callable[[], AbstractAsyncContextManager[mcp.Client]]]:
         if self._server.command:
             yield partial(self._process_client, "auto")
-            yield partial(self._process_client, "legacy")  # An old server may end when it is asked for its version.
+            yield partial(self._process_client, "legacy")  # An old server may end when asked for its version.
         else:
             yield self._host_client
             self._refusal = self._why(self._error) if self._error else ""
             yield self._old_host_client
 
     async def _serve(self, connected: AbstractAsyncContextManager[mcp.Client]) -> None:
-        """Connect, and stay until the end. Raises nothing; what failed is kept."""
+        """Connect, and stay until the end. Raises nothing; stores errors."""
         try:
             async with connected as client:
-                # What a tool has answered is for the model to judge: the SDK would throw away an answer that does not
-                # fit the tool's own schema, and evaluate whatever patterns the server has written there.
+                # A tool's answer is for the model to judge: the SDK would drop an answer that does not fit the tool's
+                # own schema, and evaluate any patterns that the server has written there.
                 client.session.validate_tool_result = _accept  # type: ignore[method-assign]
                 self._used_at = self._loop.time()
                 self._opened.set_result(client)
                 await self._wait_until_idle()
         except BaseException as error:
-            # Also CancelledError: that is how a connection that breaks reaches its task.
+            # Also CancelledError: a connection that breaks cancels its task.
             self._error = error
             if isinstance(error, asyncio.CancelledError) or not self._may_be_older(error):
                 self._fail(error)
 
     def _may_be_older(self, error: BaseException) -> bool:
-        """Return whether a server that does not connect may be one that speaks only an older form."""
+        """Return whether a server that does not connect may speak only an older form."""
         if self._process is not None or self._refusal:
             return self._process is not None and self._process.is_over
         fault = _fault_in(error)
@@ -233,7 +233,7 @@ class McpConnection:
             status = fault.status if (fault := _fault_in(error)) else 0
             failed = error if isinstance(error, NotConnected) else NotConnected(self._why(error), status)
             self._opened.set_exception(failed)
-            self._opened.exception()  # It is no mistake if nobody waits any more.
+            self._opened.exception()  # Marks the exception as retrieved, since there may be no waiter.
 
     def _why(self, error: BaseException) -> str:
         error = _cause(error)
@@ -270,9 +270,10 @@ def _info() -> types.Implementation:
 
 
 class _Client(mcp.Client):
-    """Tells servers of the protocol's newer form that a person can be asked: there, a call ends with its question.
+    """Reports to servers of the protocol's newer form that a person can answer questions: there, a question ends the
+    call.
 
-    In the older one they ask in the middle of a call, for whose answer its connection would have to outlive the worker.
+    In the older form, servers ask in the middle of a call, whose connection would have to outlive the worker.
     """
 
     async def _build_session(self, exit_stack: AsyncExitStack) -> mcp.ClientSession:
@@ -291,11 +292,11 @@ class _Client(mcp.Client):
 
 
 async def _accept(name: str, result: types.CallToolResult) -> None:
-    """Any answer will do."""
+    """Accept any answer."""
 
 
 class Pool:
-    """Opens connections when they are needed, and again when they broke. May be used on several event loops."""
+    """Opens connections on demand, and again after they break. Usable on several event loops."""
 
     def __init__(self, idle_seconds: float) -> None:
         self._idle_seconds = idle_seconds
@@ -305,7 +306,7 @@ class Pool:
         )
 
     def connection(self, server: Server, title: str) -> McpConnection:
-        """Return the connection of this event loop to the server, which may just be opening."""
+        """Return this event loop's connection to the server, which may still be opening."""
         loop = asyncio.get_running_loop()
         with self._lock:
             connections = self._connections.setdefault(loop, {})
@@ -317,16 +318,16 @@ class Pool:
         return connections[server]
 
     def current_connection(self, server: Server, title: str) -> McpConnection:
-        """Return the same, to a process of the program as it is now: calls under way at an older one go on there."""
+        """Return the connection to a process of the current program; calls on an older one continue there."""
         known = self.connection(server, title)
         if not known.is_outdated:
             return known
-        with known.use():  # Nothing else may: its end is then that of this use.
+        with known.use():  # Nothing else may use it: it then ends with this use.
             known.retire()
         return self.connection(server, title)
 
     async def close(self) -> None:
-        """Close all connections, those of this event loop before this returns."""
+        """Close all connections; those of this event loop before returning."""
         with self._lock:
             everything = list(self._connections.items())
             self._connections.clear()

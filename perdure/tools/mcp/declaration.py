@@ -1,4 +1,4 @@
-"""Reads how a file declares an MCP server, and bounds what is read of one."""
+"""Reads a file's declaration of an MCP server, and the limits for its messages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ...redaction import redact
 from ...text import did_you_mean, one_line
 
 DISCOVERY_SECONDS = 10.0
-"""How long a server may take until it is connected and has listed its tools."""
+"""Seconds for connecting to a server and listing its tools."""
 MAX_DISCOVERY_SECONDS = 50.0
-"""A run waits 60 seconds for what tools offer."""
+"""A run waits 60 seconds for the functions of its tools."""
 
 _OF_COMMANDS = ("args", "env", "cwd")
 _OF_REGISTERED = frozenset({"command", *_OF_COMMANDS, "headers"})
@@ -29,13 +29,13 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @dataclass(frozen=True)
 class OAuth:
-    """How tokens for an MCP server are got."""
+    """Settings for tokens of an MCP server."""
 
     endpoint: str
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
     issuer: str = ""
-    """The authorization server that the client belongs to; "" for the one that the MCP server names."""
+    """The authorization server of the client; "" for the one that the MCP server names."""
     token_url: str = ""
     scopes: str = ""
     is_personal: bool = False
@@ -44,7 +44,7 @@ class OAuth:
 
 @dataclass(frozen=True)
 class Server:
-    """An MCP server and the credentials for it. Equal ones share a connection."""
+    """An MCP server and its credentials. Equal ones share a connection."""
 
     endpoint: str = ""
     headers: tuple[tuple[str, str], ...] = ()
@@ -55,7 +55,7 @@ class Server:
     oauth: OAuth | None = None
 
     def __str__(self) -> str:
-        """Return where it is, without what may be a secret."""
+        """Return its address, without possible secrets."""
         if self.command:
             return one_line(f"{self.command} …" if self.args else self.command, 200)
         url = urlsplit(self.endpoint)
@@ -66,7 +66,7 @@ class Server:
 
 
 def server_of(tool: Tool) -> Server:
-    """Return the server that a declaration without `problems_of` means, references to the environment resolved."""
+    """Return the server of a declaration without `problems_of`, its references to the environment resolved."""
     options = options_of(tool)
     if command := options.get("command"):
         return Server(
@@ -84,7 +84,7 @@ def server_of(tool: Tool) -> Server:
 
 
 def oauth_of(connection: Connection) -> OAuth:
-    """Return how tokens are got for a connection of `kind: oauth`."""
+    """Return the token settings of a connection of `kind: oauth`."""
     scopes = connection.scopes or ""
     return OAuth(
         endpoint=connection.endpoint or "",
@@ -103,28 +103,30 @@ def is_personal(connection: Connection) -> bool:
 
 
 def reference_of(tool: Tool) -> str:
-    """Return the name under which the worker's owner has registered the server; "" for one that the file describes."""
+    """Return the name under which the worker's owner has registered the server; "" for a server described in the
+    file.
+    """
     connection: Connection | None = getattr(tool, "connection", None)
     return (connection.name or "") if connection is not None and connection.kind == "reference" else ""
 
 
 def title_of(tool: Tool) -> str:
-    """Return what messages and the names of its functions call the server."""
+    """Return the server's name in messages and in the names of its functions."""
     return getattr(tool, "server_name", None) or tool.name
 
 
 def discovery_seconds(tool: Tool) -> float:
-    """Return how long the server may take until it is connected and has listed its tools."""
+    """Return the time-out for connecting to the server and listing its tools."""
     return float(options_of(tool).get("discoveryTimeout") or DISCOVERY_SECONDS)
 
 
 def options_of(tool: Tool) -> JsonView:
-    """Return the declaration's `options`; empty when there are none."""
+    """Return the declaration's `options`; empty without any."""
     return getattr(tool, "options", None) or {}
 
 
 def problems_of(tool: Tool) -> Iterator[str]:
-    """Yield what is wrong with a declaration, a sentence each."""
+    """Yield the faults of a declaration, a sentence each."""
     if not isinstance(tool, McpTool | CustomTool):
         yield f"expected kind: mcp, not {tool.kind!r}"
         return
@@ -160,7 +162,7 @@ def _problems_of_reference(connection: Connection, options: JsonView) -> Iterato
 
 
 def _problems_of_approvals(mode: McpApprovalMode | None) -> Iterator[str]:
-    """Yield a misspelt list would let tools run that a person was to approve, so it is no mere warning."""
+    """Yield the faults of the mode. They are errors: a misspelt list would run tools without a required approval."""
     if mode is None:
         return
     known = ("alwaysRequireApprovalTools", "neverRequireApprovalTools")
@@ -253,6 +255,6 @@ def _is_scalar(value: Any) -> bool:
 
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""For one message, such as a tool's answer: a result's texts and media (`SizeLimits`), however JSON writes them."""
+"""Limit for one message, such as a tool's answer: a result's texts and media (`SizeLimits`), in any JSON form."""
 MAX_PAGES = 100
-"""How many pages a list of tools may have."""
+"""Maximum number of pages of a list of tools."""

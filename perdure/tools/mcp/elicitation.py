@@ -1,6 +1,6 @@
-"""What an MCP server asks a person in the middle of a call, as questions of the run, and the answers as it takes them.
+"""An MCP server's questions to a person during a call, as questions of the run, and the answers in the server's form.
 
-The call ends with the first question; the run waits for the answer, in no worker, and the call is sent again with it.
+The call ends with the first question; the run waits for the answer, outside any worker, and repeats the call with it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ...text import bounded_text, one_line, visible
 from ..validation import edited_problems
 
 MAX_STATE_BYTES = 64 * 1024
-"""Of what a server wants back with the answers: the run records it with each question."""
+"""Limit for the state that a server wants back with the answers: the run records it with each question."""
 MAX_MESSAGE_BYTES = 4 * 1024
 _YES_NO = ["yes", "no"]
 _DONE = "done"
 
 
 class UnfitAnswer(Exception):
-    """An answer that the server would not take; the text says why, and what is expected."""
+    """An answer that the server would not accept; the text has the reason and the expected form."""
 
 
 class Elicitation(BaseModel):
-    """The questions of one call: those that are left, of which the first is asked, and what was answered."""
+    """The questions of one call: the remaining ones, of which the first is asked, and the answers so far."""
 
     left: dict[str, types.ElicitRequest] = {}
     given: dict[str, types.ElicitResult] = {}
@@ -37,7 +37,7 @@ class Elicitation(BaseModel):
 
     @classmethod
     def of(cls, asked: types.InputRequiredResult) -> Elicitation | None:
-        """Return what a server asks a person; None where it asks for anything else, or for too much."""
+        """Return a server's questions to a person; None if it asks for anything else, or for too much."""
         requests = asked.input_requests or {}
         if not all(isinstance(each, types.ElicitRequest) and _is_answerable(each.params) for each in requests.values()):
             return None
@@ -53,7 +53,7 @@ class Elicitation(BaseModel):
         return asking
 
     def as_need(self, server: str, problem: str = "") -> Needed:
-        """Return the first question that is left, as the run asks it; `problem` is what was wrong with an answer."""
+        """Return the first remaining question in the run's form; `problem` is the fault of an earlier answer."""
         asked = next(iter(self.left.values())).params
         more, choices = _question(asked)
         message = f"{server} asks: {bounded_text(visible(asked.message), MAX_MESSAGE_BYTES)}"
@@ -63,7 +63,7 @@ class Elicitation(BaseModel):
 
 
 def _is_answerable(asked: types.ElicitRequestParams) -> bool:
-    """Whether a person can be asked: not to open something else than a web page, such as a script."""
+    """Return whether a person can be asked; a link must lead to a web page, not for example to a script."""
     if not isinstance(asked, types.ElicitRequestURLParams):
         return True
     try:
@@ -96,7 +96,7 @@ def _fields(asked: types.ElicitRequestFormParams) -> dict[str, JsonObject]:
 
 
 def _result(asked: types.ElicitRequestParams, text: str | None) -> types.ElicitResult:
-    """Return the answer as the server takes it; None declines. Raises UnfitAnswer."""
+    """Return the answer in the server's form; None declines. Raises UnfitAnswer."""
     fields = _fields(asked) if isinstance(asked, types.ElicitRequestFormParams) else {}
     if text is None or (not fields and text == "no"):
         return types.ElicitResult(action="decline")
@@ -113,7 +113,7 @@ def _result(asked: types.ElicitRequestParams, text: str | None) -> types.ElicitR
 
 
 def _value(text: str, schema: JsonObject) -> Any:
-    """Return the answer as a value of the schema's type, if it can be one."""
+    """Return the answer as a value of the schema's type, if possible."""
     if schema.get("type", "string") == "string":
         return text
     if schema["type"] == "boolean":

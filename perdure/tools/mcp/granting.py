@@ -24,7 +24,7 @@ Receive = Callable[[], Awaitable[AuthorizationCodeResult]]
 
 
 class _Granting(OAuthClientProvider):
-    """The flow of a person. A client that the owner has registered is never replaced by another one."""
+    """A person's flow. It never replaces a client that the owner has registered."""
 
     def __init__(self, oauth: OAuth, tokens: TokenStore, redirect: str, show: Show, receive: Receive) -> None:
         super().__init__(oauth.endpoint, client_metadata(oauth, redirect), tokens, show, receive)
@@ -56,10 +56,10 @@ class _Granting(OAuthClientProvider):
 
 
 async def grant(oauth: OAuth, redirect: str, show: Show, receive: Receive) -> Grant:
-    """Return what a person has granted; it is kept for the workers of this user.
+    """Return a person's grant, and store it for the workers of this user.
 
-    `show` gets the address for a browser, `receive` returns what came back at `redirect`. Raises OAuthProblem, and what
-    these two raise.
+    `show` gets the address for a browser, `receive` returns the data sent to `redirect`. Raises OAuthProblem, and the
+    errors of these two.
     """
     tokens, http, request = TokenStore(oauth), Sender(tls_context()), _first_request(oauth.endpoint)
     provider = _Granting(oauth, tokens, redirect, show, receive)

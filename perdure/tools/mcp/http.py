@@ -1,7 +1,7 @@
-"""The HTTP client of an MCP server: each failure becomes the answer to its own request, and is bounded in size.
+"""The HTTP client of an MCP server: each failure becomes the answer to its own request; answers are bounded in size.
 
-The SDK, which follows redirects within the endpoint's host alone, loses the status of a refused request, and gives up
-the whole connection when one request fails.
+The SDK, which follows redirects only within the endpoint's host, loses the status of a refused request, and drops the
+whole connection when one request fails.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .oauth import OAuthProblem, OAuthTokens
 from .progress import UNTIL_THE_END, Incoming
 
 NOTICE_SECONDS = 2.0
-"""How long a server may take to accept a notification: others wait behind it."""
+"""Seconds that a server has to accept a notification: other messages wait behind it."""
 _MARK = secrets.token_hex(16)
-"""Tells the errors that are made here from those that a server sends."""
+"""Marks errors created here, unlike those that a server sends."""
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _SESSION = "mcp-session-id"
 _OF_SESSIONS = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.INVALID_REQUEST})
-"""Codes by which servers say that they do not know a session: -32000, -32001 and -32600."""
+"""Codes with which servers report an unknown session: -32000, -32001 and -32600."""
 _FORGOTTEN = re.compile(
     r"\b(no|not|n't|unknown|invalid|missing|expired|closed|terminated|gone|bad)\b.{0,40}\bsession"
     r"|\bsession.{0,60}\b(no|not|n't|unknown|invalid|missing|expired|closed|terminated|gone|ended|lost)\b"
@@ -41,11 +41,11 @@ _FORGOTTEN = re.compile(
     re.IGNORECASE,
 )
 SESSION_OVER = Fault("it does not know this session any more", outcome_unknown=False, is_session_over=True)
-"""A server looks up the session of a request before it does anything."""
+"""A server looks up a request's session before it does anything."""
 
 
 def fault_of(error: MCPError) -> Fault | None:
-    """Return the fault that an error was made of here; None for an error that the server has sent."""
+    """Return the fault of an error created here; None for an error sent by the server."""
     data = error.data
     if isinstance(data, dict) and data.get("mark") == _MARK:
         return Fault(error.message, *data["fault"])
@@ -53,14 +53,14 @@ def fault_of(error: MCPError) -> Fault | None:
 
 
 def forgets_session(error: types.ErrorData) -> bool:
-    """Return whether an error that a server has sent says that it does not know the session of the request."""
+    """Return whether a server's error means that it does not know the request's session."""
     return error.code in _OF_SESSIONS and _FORGOTTEN.search(error.message[:1000]) is not None
 
 
 class HostClient(httpx2.AsyncClient):
-    """An HTTP client that never raises for a request that fails: the SDK finds an answer with an error.
+    """An HTTP client that does not raise for a failed request: the SDK gets an answer with an error.
 
-    With `answers`, it is for the older transport, whose answers come elsewhere: refusals are put there, too.
+    `answers` is for the older transport, whose answers come elsewhere: refusals go there, too.
     """
 
     def __init__(self, server: Server, answers: Incoming | None = None) -> None:
@@ -76,7 +76,7 @@ class HostClient(httpx2.AsyncClient):
         )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Return the response; an answer with a JSON-RPC error instead of one that can't be used."""
+        """Return the response; in place of an unusable one, an answer with a JSON-RPC error."""
         response = await self._response(request, **options)
         if self._answers is None or request.method != "POST" or response.has_redirect_location:
             return response
@@ -87,11 +87,11 @@ class HostClient(httpx2.AsyncClient):
         return httpx2.Response(202, request=request)
 
     async def _response(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        await request.aread()  # A redirected request has to be read once more.
+        await request.aread()  # A redirected request is read again.
         try:
             async with asyncio.timeout(None if _may_take_long(request) else NOTICE_SECONDS):
                 response = await super().send(request, **options)
-                response.encoding = UTF_8  # As JSON and events are, whatever the server says.
+                response.encoding = UTF_8  # JSON and events are UTF-8, whatever the server declares.
                 return await self._usable_response(request, response)
         except TimeoutError:
             return httpx2.Response(202, request=request)
@@ -148,7 +148,7 @@ class HostClient(httpx2.AsyncClient):
 
 
 def tls_context() -> SSLContext:
-    """Return what certificates are judged by."""
+    """Return the TLS settings, with the current certificate authorities."""
     return _tls_context(authorities_now())
 
 
@@ -158,7 +158,7 @@ def _tls_context(authorities: tuple[object, ...]) -> SSLContext:
 
 
 def _request_id(request: httpx2.Request) -> Any:
-    """Return the id of the JSON-RPC request that is sent; None for anything else."""
+    """Return the id of the sent JSON-RPC request; None for anything else."""
     if request.method != "POST":
         return None
     message = from_json(request.content)
@@ -166,7 +166,7 @@ def _request_id(request: httpx2.Request) -> Any:
 
 
 def _may_take_long(request: httpx2.Request) -> bool:
-    """Return whether an answer may take its time: a call's, or a stream of events."""
+    """Return whether the answer may take long: a call's, or a stream of events."""
     return request.method == "GET" or _request_id(request) is not None
 
 
@@ -178,7 +178,7 @@ def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
 
 
 def _fault_response(request: httpx2.Request, fault: Fault) -> httpx2.Response:
-    if request.method == "DELETE":  # The end of a session: nobody asks how it went.
+    if request.method == "DELETE":  # The end of a session: its outcome does not matter.
         return httpx2.Response(405, request=request)
     data = {"mark": _MARK, "fault": fault[1:]}
     error = {"code": types.INTERNAL_ERROR, "message": fault.text, "data": data}

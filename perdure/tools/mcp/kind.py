@@ -1,4 +1,4 @@
-"""Tools of MCP servers: found out once for each run, and called over connections that the worker's runs share."""
+"""Tools of MCP servers: listed once for each run, and called over connections that the worker's runs share."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _servers: dict[str, Server] = {}
 
 
 def register_mcp_server(name: str, server: JsonView) -> None:
-    """Let agents use a server by `connection: {kind: reference, name: …}`, in place of an earlier one of that name.
+    """Register a server for `connection: {kind: reference, name: …}` in agents, in place of an earlier one of that
+    name.
 
-    `server` has `endpoint`, `apiKey` and `headers`, or `command`, `args`, `env` and `cwd`, as files have them. Raises
-    ConfigurationError for what is no server.
+    `server` has `endpoint`, `apiKey` and `headers`, or `command`, `args`, `env` and `cwd`, as in files. Raises
+    ConfigurationError for an invalid server.
     """
     _servers[name] = named_server(name, server)
 
@@ -43,7 +44,7 @@ def registered_server(name: str) -> Server | None:
 
 
 def named_server(name: str, fields: JsonView) -> Server:
-    """Return the server that an owner describes. Raises ConfigurationError for what is none."""
+    """Return the server described by an owner. Raises ConfigurationError for an invalid one."""
     connection = {key: value for key, value in fields.items() if key in _OF_CONNECTION}
     options = {key: value for key, value in fields.items() if key not in _OF_CONNECTION}
     tool = McpTool(name=name, connection=Connection.model_validate(connection), options=options)
@@ -61,10 +62,10 @@ class McpKind(ToolKind):
     """`kind: mcp`.
 
     Args:
-        commands: Which commands files may start on this worker; None for any, empty for none.
-        connections: Servers that files refer to by `connection: {kind: reference, name: …}`, each described as
-            `register_mcp_server` takes it; they come before those that the process has registered.
-        idle_seconds: After how long a connection that nobody uses is closed.
+        commands: The commands that files may start on this worker; None for any, empty for none.
+        connections: Servers that files refer to by `connection: {kind: reference, name: …}`, each in the form of
+            `register_mcp_server`; they take precedence over those registered in the process.
+        idle_seconds: Seconds after which an idle connection is closed.
     """
 
     asks_others: ClassVar[bool] = True
@@ -77,18 +78,20 @@ class McpKind(ToolKind):
         connections: Mapping[str, JsonView] | None = None,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """Raises ConfigurationError for a connection that describes no server."""
+        """Raises ConfigurationError for a connection that does not describe a server."""
         self._servers_by_name = {name: named_server(name, server) for name, server in (connections or {}).items()}
         self._commands = commands
         self._idle_seconds = idle_seconds
         self._pool: Pool | None = None
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """Return what is wrong with a declaration, a sentence each."""
+        """Return the faults of a declaration, a sentence each."""
         return list(problems_of(tool))
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """Server's tools, as the declaration allows. Raises ToolOfferError: see `list_tools` and `offerings`."""
+        """Return the server's tools, as the declaration allows. Raises ToolOfferError: see `list_tools` and
+        `offerings`.
+        """
         if problems := self.problems(tool):
             raise ToolOfferError(f"Tool {tool.name!r}: {'; '.join(problems)}")
         target, pool, calls = await self._target_and_pool(tool)
@@ -96,7 +99,7 @@ class McpKind(ToolKind):
         return offerings(tool, listed)
 
     async def execute(self, call: KindCall) -> ToolResult:
-        """Call the server's tool: see `call_tool`. Raises ToolOfferError where the worker may not start the server."""
+        """Call the server's tool: see `call_tool`. Raises ToolOfferError if the worker may not start the server."""
         target, pool, calls = await self._target_and_pool(call.tool)
         declared = call.tool.perdure.idempotent if call.tool.perdure else None
         return await calls.call_tool(  # type: ignore[no-any-return]
@@ -113,7 +116,7 @@ class McpKind(ToolKind):
         )
 
     async def close(self) -> None:
-        """Close all connections, and end the processes of servers."""
+        """Close all connections, and end the servers' processes."""
         if self._pool is not None:
             await self._pool.close()
 
@@ -124,7 +127,7 @@ class McpKind(ToolKind):
             allowed = ", ".join(sorted(self._commands)) or "none"
             raise ToolOfferError(f"Tool {tool.name!r}: this worker starts no {server.command!r}; it starts: {allowed}")
         calls = await _import_calls()
-        if self._pool is None:  # Nothing is awaited from here on: there is one pool.
+        if self._pool is None:  # There is no await from here on, so only one pool is created.
             self._pool = calls.Pool(self._idle_seconds)
         return calls.Target(server, title_of(tool), discovery_seconds(tool)), self._pool, calls
 
@@ -140,7 +143,7 @@ class McpKind(ToolKind):
 
 
 async def _import_calls() -> ModuleType:
-    """Return what imports the SDK, which takes a second: in a thread. Raises ToolOfferError where that is not
+    """Import, in a thread, the module that uses the SDK, which takes a second. Raises ToolOfferError if the SDK is not
     installed.
     """
     try:

@@ -1,4 +1,4 @@
-"""OAuth for MCP servers: the SDK's flows, and tokens that stay in this process and in a file of its owner's."""
+"""OAuth for MCP servers: the SDK's flows; tokens stay in this process and in a file of its owner."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ from ..http import read_body, reason_of
 from .declaration import OAuth
 
 MARGIN_SECONDS = 30.0
-"""A token is renewed so long before its end."""
+"""Seconds before its end at which a token is renewed."""
 FLOW_SECONDS = 20.0
-"""How long a token may take."""
+"""Seconds for getting a token."""
 LOCK_SECONDS = 30.0
-"""How long another process may take to renew the same token."""
+"""Seconds that another process has to renew the same token."""
 MAX_BYTES = 256 * 1024
-"""For one answer of an authorization server."""
-logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)  # It logs what it raises, which is told here.
+"""Limit for one answer of an authorization server."""
+logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)  # It logs errors that are reported here.
 
 
 class OAuthProblem(Exception):
-    """There is no token for a server; the text says why, and what to do. Nothing was executed."""
+    """There is no token for a server; the text has the reason and the remedy. Nothing was executed."""
 
     def __init__(self, text: str, *, passing: bool = False) -> None:
         super().__init__(text)
         self.passing = passing
-        """Whether there may be one a little later."""
+        """Whether a token may be available a little later."""
 
 
 class Grant(BaseModel):
-    """What was granted, and what is needed to renew it."""
+    """A grant, with the data to renew it."""
 
     tokens: OAuthToken
     expires_at: float | None = None
@@ -69,30 +69,30 @@ class Grant(BaseModel):
 
 
 class TokenStore:
-    """The grant for one server: the SDK's `TokenStorage`. That of a person is in a file, for all workers of a user."""
+    """The grant for one server: the SDK's `TokenStorage`. A person's grant is in a file, for all workers of a user."""
 
     def __init__(self, oauth: OAuth) -> None:
         self.oauth = oauth
         self.context: OAuthContext | None = None
-        """The flow under way, which knows what was discovered."""
+        """The current flow, with its discovered metadata."""
         self.grant: Grant | None = None
         self._client: OAuthClientInformationFull | None = None
         self._name = hashlib.sha256(f"{oauth.endpoint}\n{oauth.client_id}".encode()).hexdigest()[:32]
 
     @property
     def path(self) -> Path:
-        """Where the grant of a person is kept."""
+        """The file of a person's grant."""
         return data_folder() / "oauth" / f"{self._name}.json"
 
     @property
     def token(self) -> str:
-        """The access token; "" where there is none, or it is about to end."""
+        """The access token; "" without one, or shortly before its end."""
         if self.grant is None or (self.grant.expires_at or float("inf")) < time.time() + MARGIN_SECONDS:
             return ""
         return self.grant.tokens.access_token
 
     def read(self) -> None:
-        """Take over what another process has written. Raises OAuthProblem for a file that can't be read."""
+        """Load the grant that another process has written. Raises OAuthProblem for an unreadable file."""
         if not self.oauth.is_personal:
             return
         try:
@@ -106,7 +106,7 @@ class TokenStore:
 
     @property
     def advice(self) -> str:
-        """What a person has to do."""
+        """Instructions for the person."""
         client = f" --client-id {shell_word(self.oauth.client_id)}" if self.oauth.client_id else ""
         command = f"perdure connect {shell_word(self.oauth.endpoint)}{client}"
         named = f"{command}, or the agent's file in its place," if self.oauth.client_secret else command
@@ -116,7 +116,7 @@ class TokenStore:
         return self.grant.tokens if self.grant else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep them at once: the refresh token before them may be used up. Raises OAuthProblem, OSError."""
+        """Store them at once: the previous refresh token may be used up. Raises OAuthProblem, OSError."""
         before, context = self.grant, self.context
         if tokens.refresh_token is None and before is not None:
             tokens.refresh_token = before.tokens.refresh_token
@@ -144,7 +144,7 @@ class TokenStore:
     async def lock(self) -> AsyncIterator[None]:
         """Keep other processes, and other connections of this one, from renewing the same grant.
 
-        Raises OAuthProblem where one of them takes too long.
+        Raises OAuthProblem if one of them takes too long.
         """
         if not self.oauth.is_personal:
             yield
@@ -180,7 +180,7 @@ def _is_locked(lock: int) -> bool:
 
 
 class _Own(ClientCredentialsOAuthProvider):
-    """Tokens of the client itself. Its secret goes to the server that the file names, whatever the MCP server says."""
+    """Tokens of the client itself. Its secret goes to the server named in the file, whatever the MCP server says."""
 
     def __init__(self, oauth: OAuth, tokens: TokenStore) -> None:
         issuer = oauth.issuer or oauth.token_url
@@ -197,7 +197,7 @@ class _Own(ClientCredentialsOAuthProvider):
 
 
 class _Personal(OAuthClientProvider):
-    """Renews the tokens of a person who has connected, where they were granted; nothing is discovered anew."""
+    """Renews the tokens of a connected person, at the server that granted them; repeats no discovery."""
 
     def __init__(self, oauth: OAuth, tokens: TokenStore) -> None:
         super().__init__(oauth.endpoint, client_metadata(oauth, None), tokens)
@@ -209,7 +209,7 @@ class _Personal(OAuthClientProvider):
             raise OAuthProblem(f"nobody has connected to it: {self._tokens.advice}")
         context.current_tokens, context.client_info = grant.tokens, grant.client
         context.oauth_metadata, context.protected_resource_metadata = grant.server, grant.resource
-        context.token_expiry_time = 1.0  # It has to be renewed.
+        context.token_expiry_time = 1.0  # Forces a renewal.
         if not context.can_refresh_token():
             text = f"its token has ended, and its authorization server gave none to renew it: {self._tokens.advice}"
             raise OAuthProblem(text)
@@ -227,7 +227,7 @@ class _Personal(OAuthClientProvider):
 
 
 def client_metadata(oauth: OAuth, redirect: str | None) -> OAuthClientMetadata:
-    """Return what the SDK tells an authorization server of perdure."""
+    """Return perdure's metadata for an authorization server."""
     return OAuthClientMetadata(
         redirect_uris=[AnyUrl(redirect)] if redirect else None,
         client_name="perdure",
@@ -239,9 +239,9 @@ def client_metadata(oauth: OAuth, redirect: str | None) -> OAuthClientMetadata:
 async def drive(
     provider: OAuthClientProvider, request: httpx2.Request, refused: httpx2.Response | None, http: Sender
 ) -> None:
-    """Take the SDK's flow to where it has a token for the request, which is not sent.
+    """Drive the SDK's flow until it has a token for the request, which is not sent.
 
-    `refused` is the answer that the request has had. Raises what the flow and `http` raise.
+    `refused` is the answer to an earlier request. Raises the errors of the flow and of `http`.
     """
     copy = httpx2.Request(request.method, request.url, headers=_version_of(request))
     async with aclosing(provider.async_auth_flow(copy)) as flow:
@@ -261,7 +261,7 @@ def _version_of(request: httpx2.Request) -> dict[str, str]:
 
 
 class Sender:
-    """Sends the requests of a flow, with bounds; to these hosts alone, where some are given."""
+    """Sends the requests of a flow, with limits; only to these hosts, if given."""
 
     def __init__(self, verify: SSLContext, hosts: frozenset[str] | None = None) -> None:
         self._verify = verify
@@ -287,7 +287,7 @@ class Sender:
 
 
 class OAuthTokens(httpx2.Auth):
-    """Sends requests with a token, which it gets or renews where that is needed: one request does, others wait."""
+    """Sends requests with a token, which it gets or renews as needed; concurrent requests wait for one renewal."""
 
     def __init__(self, oauth: OAuth, verify: SSLContext) -> None:
         self._oauth = oauth
@@ -298,7 +298,7 @@ class OAuthTokens(httpx2.Auth):
         self._renewal: asyncio.Task[str] | None = None
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send the request, once more with a new token where the first one is refused. Raises OAuthProblem."""
+        """Send the request, again with a new token if the first one is refused. Raises OAuthProblem."""
         sent = self._tokens.token
         if not sent and self._oauth.is_personal:
             sent = await self._next_token(request, None, "")
@@ -317,7 +317,7 @@ class OAuthTokens(httpx2.Auth):
             raise OAuthProblem(f"its token lacks scopes (needed: {needed}): add them to connection.scopes{again}")
 
     async def _next_token(self, request: httpx2.Request, refused: httpx2.Response | None, sent: str) -> str:
-        """Return another token than the one that was sent. A request that is cancelled leaves the renewal alone."""
+        """Return another token than the sent one. A cancelled request does not cancel the renewal."""
         if self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(self._renew(request, refused, sent))
         return await asyncio.shield(self._renewal)

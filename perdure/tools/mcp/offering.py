@@ -1,4 +1,4 @@
-"""Which of a server's tools the model is offered, by which names, and which of them a person must approve (§2.8)."""
+"""The server's tools that the model is offered, their names, and the need for a person's approval (§2.8)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from mcp import types
 
 MAX_TOOLS = 1000
-"""How many tools a server may list."""
+"""Maximum number of tools that a server may list."""
 MAX_DESCRIPTION_BYTES = 16 * 1024
 _LONGEST = 64
 _log = get_logger("perdure.tools.mcp")
 
 
 def offerings(tool: Tool, listed: Sequence[types.Tool]) -> list[Offering]:
-    """Return what the model is offered of the tools that a server has listed, in that order.
+    """Return the functions that the model is offered of a server's listed tools, in that order.
 
-    Raises ToolOfferError when the declaration names tools that the server does not have.
+    Raises ToolOfferError if the declaration names tools that the server does not have.
     """
     by_name: dict[str, types.Tool] = {}
     for each in listed:
@@ -41,13 +41,13 @@ def offerings(tool: Tool, listed: Sequence[types.Tool]) -> list[Offering]:
 
 
 def function_names(names: Sequence[str], server: str) -> dict[str, str]:
-    """Function name for each tool's name: the same if it can be one, else the nearest that is free, or `SERVER_TOOL`.
+    """Return a function name for each tool's name: the same if valid, else the nearest free one, or `SERVER_TOOL`.
 
-    Depends on the names alone. No two tools get one name.
+    Depends on the names alone. No two tools get the same name.
     """
     used: set[str] = set()
     chosen: dict[str, str] = {}
-    # Those that can keep their name come first: whatever the others become, it is none of these.
+    # Tools that can keep their name come first, so that no other takes it.
     for name in names:
         if name == _valid_name(name):
             chosen[name] = name
@@ -61,7 +61,9 @@ def function_names(names: Sequence[str], server: str) -> dict[str, str]:
 
 
 def _valid_name(name: str) -> str:
-    """Return the name with `_` for what can't be in a function's name; a long one ends in a digest of all of it."""
+    """Return the name with `_` for characters invalid in a function's name; a long one ends in a digest of all of
+    it.
+    """
     written = re.sub(r"[^A-Za-z0-9_-]", "_", name)
     return written if 0 < len(written) <= _LONGEST else _digest_name(written or "tool", name)
 
@@ -97,7 +99,7 @@ def _parameters(schema: JsonView) -> JsonObject:
 def needs_approval(mode: McpApprovalMode | None, name: str) -> bool:
     """Return whether a person must approve each call of a tool.
 
-    With `specify`, a tool that is in neither list needs an approval if there is a list of those that need none.
+    With `specify`, a tool in neither list needs an approval if there is a list of tools that do not.
     """
     if mode is None or mode.kind != "specify":
         return mode is not None and mode.kind == "always"

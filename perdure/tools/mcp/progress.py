@@ -1,6 +1,7 @@
-"""Passes on what an MCP server sends, but of its reports of progress only as many as are told.
+"""Passes on an MCP server's messages, with a limited number of progress reports.
 
-The SDK takes a third of a millisecond for each: a server that reports in a loop would keep a worker's event loop busy.
+The SDK takes a third of a millisecond for each report: a server that reports in a loop would keep a worker's event loop
+busy.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from ...json_types import JsonObject
 from ...redaction import get_logger
 
 REPORT_SECONDS = 0.1
-"""Between two reports of one call that are passed on; of those that come meanwhile, the last one."""
+"""Seconds between two reports of one call that are passed on; in between, only the last one is kept."""
 MAX_HELD = 50
-"""So many calls' reports wait at most: a server may make up tokens as it likes."""
+"""Maximum number of calls with waiting reports, since a server may invent tokens."""
 
 LATEST = "2026-07-28"
-"""The protocol's newer form, in which each result says of what kind it is."""
+"""The protocol's newer form, in which each result names its kind."""
 _log = get_logger("perdure.tools.mcp")
 
 UNTIL_THE_END = suppress(anyio.BrokenResourceError, anyio.ClosedResourceError)
-"""What is passed on to a session, or comes from a server, that has ended goes nowhere."""
+"""Messages to or from an ended session or server are dropped."""
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 
@@ -36,7 +37,7 @@ SessionStreams = tuple[Incoming, MemoryObjectReceiveStream[SessionMessage | Exce
 
 
 def session_streams() -> SessionStreams:
-    """Return what takes messages for a session, and where the session finds them."""
+    """Return a session's streams: one to send it messages, one where it receives them."""
     return anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
 
@@ -47,7 +48,7 @@ async def with_few_reports(
     incoming: MemoryObjectReceiveStream[SessionMessage | Exception],
     on_end: Callable[[], None],
 ) -> AsyncIterator[TransportStreams]:
-    """Connect by this transport, for as long as the block runs. `on_end` is called when the server sends no more."""
+    """Connect by this transport while the block runs. Calls `on_end` when the server stops sending."""
     async with to_session, incoming, transport as (received, sent):
         passing = asyncio.create_task(_Passing(to_session, on_end).pass_on(received))
         try:
@@ -63,12 +64,12 @@ class _Passing:
         self._to_session = to_session
         self._on_end = on_end
         self._held: dict[str | int, SessionMessage | None] = {}
-        """By token, the last report since one was passed on; None for no further one."""
+        """By token, the last report since one was passed on; None without a further one."""
         self._telling: asyncio.Task[None] | None = None
         self._is_modern = self._has_warned = False
 
     async def pass_on(self, received: ReadStream[SessionMessage | Exception]) -> None:
-        """Pass on everything until the server sends no more, which the session hears by the end of its stream."""
+        """Pass on all messages until the server stops sending; then end the session's stream."""
         try:
             with UNTIL_THE_END:
                 await self._take_all(received)
@@ -97,7 +98,9 @@ class _Passing:
         await self._to_session.send(item)
 
     def _complete(self, result: JsonObject) -> None:
-        """Give a result what the SDK misses: its kind, in the protocol's newer form, or the content of a task's."""
+        """Add parts of a result that the SDK requires: its kind, in the protocol's newer form, or the content of a
+        task's.
+        """
         versions = result.get("supportedVersions")
         self._is_modern = self._is_modern or (isinstance(versions, list) and LATEST in versions)
         if self._is_modern and "resultType" not in result:
@@ -114,7 +117,7 @@ class _Passing:
         if token in self._held or len(self._held) >= MAX_HELD:
             if token in self._held:
                 self._held[token] = item
-            await asyncio.sleep(0)  # Others have their turn while there is always a next one.
+            await asyncio.sleep(0)  # Yield to other tasks during endless input.
             return
         self._held[token] = None
         if self._telling is None or self._telling.done():

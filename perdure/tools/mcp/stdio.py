@@ -1,4 +1,4 @@
-"""Runs an MCP server as a process, and exchanges messages with it over its standard input and output, a line each.
+"""Runs an MCP server as a process, and exchanges messages over its standard input and output, one per line.
 
 The SDK's own transport reads lines of any length, and gives a server this process's stderr.
 """
@@ -24,9 +24,9 @@ from ..process_words import ProcessWords
 from .declaration import MAX_MESSAGE_BYTES, Server
 
 LOOK_SECONDS = 0.25
-"""Between two looks whether the process is still there."""
+"""Seconds between two checks that the process still exists."""
 ENDING_SECONDS = 1.5
-"""How long a server may take to end when its input ends, and again when it is told to terminate."""
+"""Seconds that a server has to end after the end of its input, and again after SIGTERM."""
 _log = get_logger("perdure.tools.mcp")
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
@@ -34,7 +34,7 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 class ProgramFiles:
-    """The files that a server's command line names, as they are when this is made: nothing for a server at a URL."""
+    """The files in a server's command line, in their state at creation; none for a server at a URL."""
 
     def __init__(self, server: Server) -> None:
         words = [shutil.which(server.command) or server.command, *server.args] if server.command else []
@@ -43,12 +43,12 @@ class ProgramFiles:
 
     @property
     def have_changed(self) -> bool:
-        """Return whether one of them is another by now; one that is gone may be on its way."""
+        """Return whether one of them has been replaced since; a missing one may be about to appear."""
         return any(_stamp(path) not in (None, stamp) for path, stamp in self._stamps.items())
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
-    """Return what tells the file's content from another; None where there is no such file."""
+    """Return a stamp that identifies the file's content; None for a missing file."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -57,13 +57,13 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 class ServerProcess:
-    """One process of a server. `on_end` is called as soon as it sends no more messages."""
+    """One process of a server. Calls `on_end` as soon as it stops sending messages."""
 
     def __init__(self, server: Server, title: str, on_end: Callable[[], None]) -> None:
         self._server = server
         self._on_end = on_end
         self.is_over = False
-        """Whether it sends no more messages."""
+        """Whether it has stopped sending messages."""
         self._why = ""
         self._is_heard = True
         self._said = ProcessWords(f"MCP server {title!r}", _log)
@@ -71,7 +71,7 @@ class ServerProcess:
 
     @property
     def report(self) -> str:
-        """Return how it ended, and what it wrote last besides messages, on one line; "" for nothing.
+        """Return how it ended, and its last output other than messages, on one line; else "".
 
         Such as `its process ended with exit code 1; it wrote: no such folder`.
         """
@@ -80,7 +80,7 @@ class ServerProcess:
 
     @property
     def end(self) -> str:
-        """Return how it ended, such as `its process ended with exit code 1`; "" for nothing that is known."""
+        """Return how it ended, such as `its process ended with exit code 1`; "" if unknown."""
         if self._why or self._process is None or self._process.returncode is None:
             return self._why
         code = self._process.returncode
@@ -88,7 +88,7 @@ class ServerProcess:
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[Streams]:
-        """Start the process, for as long as the block runs. Raises OSError or ValueError when it can't be started."""
+        """Start the process, and end it after the block. Raises OSError or ValueError if it can't be started."""
         server = self._server
         process = await asyncio.create_subprocess_exec(
             server.command,
@@ -116,11 +116,11 @@ class ServerProcess:
             for stream in (incoming, outgoing, to_session, from_session):
                 stream.close()
             self._is_heard = False
-            # It goes on to its end even if this task is cancelled: the process must not outlive the worker.
+            # This continues even if the current task is cancelled: the process must not outlive the worker.
             ending = asyncio.create_task(_end(process))
             with anyio.CancelScope(shield=True):
                 await asyncio.shield(ending)
-                # Only who reads its output to the end closes it: what a chatty one has written may still be there.
+                # Only reading the output to its end closes it: a busy server may have left more.
                 await asyncio.wait([tasks[0], tasks[2]], timeout=LOOK_SECONDS)
                 for task in tasks:
                     task.cancel()
@@ -135,18 +135,18 @@ class ServerProcess:
         except ValueError:
             self._why = f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
         self._note_end(to_session)
-        # Until it has said everything, it may not notice that it is to end.
+        # A process with unread output may not notice the end of its input.
         while await process.stdout.read(65536):
             await asyncio.sleep(0)
 
     async def _watch(self, process: asyncio.subprocess.Process, to_session: Incoming) -> None:
-        """Note the end of a process that has failed also where another one, which it has started, holds its output.
+        """Note the end of a failed process even if its child process holds its output open.
 
-        One that ends in order may have left its work to that other one.
+        A process that ended normally may have left its work to the child.
         """
-        while process.returncode is None:  # Its `wait` waits for the other one, too.
+        while process.returncode is None:  # Its `wait` waits for the child, too.
             await asyncio.sleep(LOOK_SECONDS)
-        await asyncio.sleep(LOOK_SECONDS)  # For its last words.
+        await asyncio.sleep(LOOK_SECONDS)  # For its last output.
         if process.returncode and not self.is_over:
             _signal_all(process, signal.SIGKILL)
             self._note_end(to_session)
@@ -154,7 +154,7 @@ class ServerProcess:
     def _note_end(self, to_session: Incoming) -> None:
         self.is_over = True
         self._on_end()
-        # What waits for answers hears of the end by this.
+        # Signals the end to tasks that wait for answers.
         to_session.close()
 
     async def _receive(self, line: bytes, to_session: Incoming) -> None:
@@ -164,7 +164,7 @@ class ServerProcess:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             self._said.note(line, is_output=True)
-            await asyncio.sleep(0)  # Others have their turn while there is always a next line.
+            await asyncio.sleep(0)  # Yield to other tasks during endless input.
             return
         await to_session.send(SessionMessage(message))
 
@@ -179,7 +179,7 @@ class ServerProcess:
                 await process.stdin.drain()
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        """Bring what the server says on stderr into the log."""
+        """Log the server's stderr."""
         assert process.stderr is not None
         while True:
             try:
@@ -193,7 +193,7 @@ class ServerProcess:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process and all that it has started: by the end of its input, else by force."""
+    """End the process and its descendants: by the end of its input, else by force."""
     assert process.stdin is not None
     process.stdin.close()
     for force in (None, signal.SIGTERM, signal.SIGKILL):
@@ -203,10 +203,10 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             async with asyncio.timeout(ENDING_SECONDS):
                 await process.wait()
                 break
-    _signal_all(process, signal.SIGKILL)  # What it has left behind.
+    _signal_all(process, signal.SIGKILL)  # Remaining descendants.
 
 
 def _signal_all(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """Send a signal to the process and all that it has started."""
+    """Send a signal to the process and its descendants."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

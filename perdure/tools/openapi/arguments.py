@@ -1,4 +1,4 @@
-"""One flat set of arguments for all that an operation takes: parameters of every place, and the body."""
+"""Flattens all inputs of an operation into one set of arguments: parameters of every place, and the body."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STYLES = {
     "header": ("simple",),
     "cookie": ("form",),
 }
-"""Place → the styles that it may have; the first is the usual one."""
+"""Place → its possible styles; the first is the default."""
 _NOT_ARGUMENTS = re.compile(
     r"accept|content-type|authorization|host|content-length|content-encoding|transfer-encoding|connection|cookie|te"
     r"|trailer|upgrade|expect|idempotency-key|proxy-.*",
@@ -33,20 +33,21 @@ _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _JSON = "application/json"
 _PLAIN_OBJECT = {"type", "properties", "required", "title", "description", "additionalProperties", "format"}
 _MAX_PARTS = 8
-"""Levels of `allOf`, each within the other."""
+"""Levels of nested `allOf`."""
 _MEDIA = ("json", "application/x-www-form-urlencoded", "multipart/form-data", "text/", "")
-"""The kinds of bodies, those that are preferred first."""
+"""The kinds of bodies, in order of preference."""
 
 
 class Arguments:
-    """Collects the arguments of one operation, and how each of them is sent."""
+    """Collects the arguments of one operation, and the way each is sent."""
 
     def __init__(self, writer: SchemaWriter) -> None:
         self._writer = writer
         self._properties: JsonObject = {}
         self._required: list[str] = []
         self._together: dict[str, list[str]] = {}
-        """Argument → those that it needs beside it: an optional body has required properties only where there is one.
+        """Argument → the arguments that it requires: the required properties of an optional body, once it is
+        present.
         """
         self.parameters: list[Parameter] = []
         self.body: Body | None = None
@@ -64,8 +65,8 @@ class Arguments:
     def add_parameters(self, declared: Iterable[Located], keys: frozenset[tuple[str, str]]) -> None:
         """Add parameters, in the order of path, query, header, cookie; `keys` are places and names of keys.
 
-        Of two that have one name in different places, the later one is called `PLACE_NAME`.
-        Raises SpecificationError.
+        Of two parameters with one name in different places, the later one becomes `PLACE_NAME`. Raises
+        SpecificationError.
         """
         order = list(_STYLES)
         known = [(value, base) for value, base in declared if _place(value) in order]
@@ -104,7 +105,7 @@ class Arguments:
         self._add(argument, _with_description(converted, value.get("description")), is_required=is_required)
 
     def add_body(self, declared: JsonView, base: str) -> None:
-        """Add the request's body: its properties, where no other argument has their names, else `body`.
+        """Add the request's body: its properties, unless another argument has one of their names, else `body`.
 
         Raises SpecificationError.
         """
@@ -112,7 +113,7 @@ class Arguments:
         media, value = _chosen_media(content)
         value = as_map(value, f"the request body's content {media!r}")
         is_required = declared.get("required") is True
-        # Before its references become definitions: only a plain object's properties can stand for themselves.
+        # Before its references become definitions: only a plain object's properties can become arguments.
         schema, where = self._writer.follow(value.get("schema", {}), base)
         fields = self._fields(media, schema, where, as_map(value.get("encoding"), "encoding"))
         converted = self._union(schema, where) if "json" in media else None
@@ -134,7 +135,9 @@ class Arguments:
         self._add(argument, _of_base64(described, "the body") if is_binary else described, is_required=is_required)
 
     def _union(self, schema: Any, base: str, depth: int = 0) -> JsonObject | None:
-        """Return the schema with the parts of its `allOf` as one object; None where it isn't made of plain objects."""
+        """Return the schema with the parts of its `allOf` merged into one object; None unless they are plain
+        objects.
+        """
         schema, base = self._writer.follow(schema, base)
         if not isinstance(schema, Mapping) or depth > _MAX_PARTS:
             return None
@@ -208,7 +211,7 @@ def _place(value: JsonView) -> str:
 
 
 def _chosen_media(content: JsonView) -> tuple[str, Any]:
-    """Return the media type that the body is sent in, and what the specification says of it."""
+    """Return the media type for the body, and its entry in the specification."""
     if not content:
         raise SpecificationError("the request body has no content")
     known = {name.partition(";")[0].strip().lower(): content[name] for name in sorted(content, key=_JSON.__ne__)}
@@ -236,7 +239,7 @@ def _flag(value: Any, *, default: bool) -> bool:
 
 
 def _with_description(schema: JsonObject, text: Any) -> JsonObject:
-    """With the description of what has the schema, unless the schema has one of its own."""
+    """Return the schema with its owner's description, unless it has its own."""
     if not isinstance(text, str) or not text.strip() or schema.get("description"):
         return schema
     return {**schema, "description": text.strip()[:2000]}
@@ -248,7 +251,7 @@ def _of_base64(schema: JsonObject, what: str) -> JsonObject:
 
 
 def _with_files(schema: JsonObject, fields: Mapping[str, FormField]) -> JsonObject:
-    """With the properties that are files as base64."""
+    """Return the schema with file properties as base64."""
     properties = dict(schema.get("properties", {}))
     for name in properties.keys() & {name for name, field in fields.items() if field.is_file}:
         declared = properties[name]

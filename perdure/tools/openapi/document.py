@@ -1,4 +1,4 @@
-"""An OpenAPI document and those that it refers to, as values; references in them are resolved."""
+"""An OpenAPI document and those that it refers to, as values; resolves their references."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ...errors import LoadError
 from ...json_types import JsonObject, JsonView
 
 MAX_BYTES = 16 * 2**20
-"""Of all documents of one specification."""
+"""Limit for all documents of one specification."""
 MAX_VALUES = 500_000
-"""Of one document, and of all documents of one specification: a value takes some hundred bytes of memory."""
+"""Limit for one document, and for all documents of one specification: a value takes some hundred bytes of memory."""
 MAX_DOCUMENTS = 64
-"""One, and those that it refers to."""
+"""The specification's own document included."""
 _MAX_REFERENCES = 32
-"""That lead from one to the next."""
+"""Maximum length of a chain of references."""
 _SWAGGER = "Swagger 2.0 is not read: convert it to OpenAPI 3 (for instance by editor.swagger.io)"
 
 
 class SpecificationError(ValueError):
-    """A specification can't be used; the text says why, and what to do."""
+    """A specification can't be used; the text has the reason and the remedy."""
 
 
 def read_document(text: str, name: str) -> Any:
-    """Return the value of a JSON or YAML text; `name` is what messages call it. Raises SpecificationError."""
+    """Return the value of a JSON or YAML text; `name` is its name in messages. Raises SpecificationError."""
     from ...prompty.asset_file import read_yaml
 
     try:
@@ -54,7 +54,7 @@ def _json_value(text: str) -> Any:
 
 
 def values_in(content: Any) -> int:
-    """Return how many values a document has."""
+    """Return the number of values in a document."""
     count, row = 0, [content]
     while row:
         value = row.pop()
@@ -74,7 +74,7 @@ class Documents:
     """A specification, and the documents that it refers to, by their URIs."""
 
     def __init__(self, uri: str, content: Any) -> None:
-        """`content` is the specification's. Raises SpecificationError for what is no OpenAPI document."""
+        """`content` is the specification's. Raises SpecificationError for a value that is not an OpenAPI document."""
         self.uri = uri
         self.root = as_map(content, "the document")
         version = self.root.get("openapi")
@@ -89,7 +89,7 @@ class Documents:
         self._registry: Registry[Any] | None = None
 
     def missing_uris(self) -> list[str]:
-        """URIs of documents that are referred to and were not added yet; [] when there are none.
+        """URIs of referenced documents that have not been added yet; [] without any.
 
         Raises SpecificationError for too many.
         """
@@ -99,7 +99,7 @@ class Documents:
         return missing
 
     def add(self, uri: str, content: Any) -> None:
-        """Add a document that is referred to. Raises SpecificationError for more values than all may have."""
+        """Add a referenced document. Raises SpecificationError if all documents together have too many values."""
         self._values += values_in(content)
         if self._values > MAX_VALUES:
             raise SpecificationError(
@@ -109,11 +109,11 @@ class Documents:
         self._referred_uris.update(_referred_uris(content, uri))
 
     def give_up(self, uri: str, why: str) -> None:
-        """Note why a document can't be had: that is an error only if something that is offered refers to it."""
+        """Record why a document is unavailable: an error only if an offered operation refers to it."""
         self._unreadable[uri] = why
 
     def resolve(self, reference: str, base: str) -> tuple[Any, str]:
-        """Return what a `$ref` in the document `base` means, and the URI that it has. Raises SpecificationError."""
+        """Return the target of a `$ref` in the document `base`, and its URI. Raises SpecificationError."""
         uri = urljoin(base, reference)
         document = urldefrag(uri).url
         if document in self._unreadable:
@@ -127,7 +127,9 @@ class Documents:
             raise SpecificationError(f"`$ref: {reference}` leads nowhere") from None
 
     def follow(self, value: Any, base: str) -> tuple[Any, str]:
-        """Return the value without a `$ref` in its place, and the URI of its document. Raises SpecificationError."""
+        """Return the value with a `$ref` replaced by its target, and the URI of its document. Raises
+        SpecificationError.
+        """
         for _ in range(_MAX_REFERENCES):
             reference = value.get("$ref") if isinstance(value, Mapping) else None
             if not isinstance(reference, str):
@@ -138,7 +140,7 @@ class Documents:
 
 
 def _referred_uris(content: Any, base: str) -> Iterator[str]:
-    """Yield the URIs of the documents that a document refers to, itself left out."""
+    """Yield the URIs of the other documents that a document refers to."""
     row = [content]
     while row:
         value = row.pop()
@@ -161,7 +163,7 @@ def _document_uri(reference: str, base: str) -> Iterator[str]:
 
 
 def as_map(value: Any, what: str) -> JsonView:
-    """Return the value, {} for None. Raises SpecificationError for one that is no map."""
+    """Return the value, {} for None. Raises SpecificationError for a value that is not a map."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -170,7 +172,7 @@ def as_map(value: Any, what: str) -> JsonView:
 
 
 def as_list(value: Any, what: str) -> list[Any]:
-    """Return the value, [] for None. Raises SpecificationError for one that is no list."""
+    """Return the value, [] for None. Raises SpecificationError for a value that is not a list."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -179,7 +181,7 @@ def as_list(value: Any, what: str) -> list[Any]:
 
 
 def as_text(value: Any, what: str, default: str = "") -> str:
-    """Return the value, `default` for None. Raises SpecificationError for one that is no string."""
+    """Return the value, `default` for None. Raises SpecificationError for a value that is not a string."""
     if value is None:
         return default
     if not isinstance(value, str):

@@ -29,9 +29,9 @@ from .security import Keys, RequestCredentials, Tokens, base_url, credentials_fo
 from .sources import as_text, from_text, is_url, offerings_at, offerings_in_file, recorded_file
 
 DISCOVERY_SECONDS = 20.0
-"""For the specification and all that it refers to."""
+"""For the specification and all documents it refers to."""
 MAX_READ_BYTES = 4 * 2**20
-"""Of one answer, unpacked. The limits of tool results, which are lower, cut what is shown to the model."""
+"""Limit for one answer, decompressed. The limits of tool results, which are lower, bound what the model sees."""
 MAX_EXCERPT = 4000
 """Characters of an error's body."""
 _SHORTEST_SECRET = 4
@@ -42,7 +42,7 @@ _CONNECTIONS = ("key", "anonymous", "remote", "oauth", "reference")
 class OpenApiKind(ToolKind):
     """Tools of `kind: openapi`.
 
-    `connections` are those that files refer to by `connection: {kind: reference, name: …}`.
+    Files refer to `connections` by `connection: {kind: reference, name: …}`.
     """
 
     asks_others: ClassVar[bool] = True
@@ -56,7 +56,7 @@ class OpenApiKind(ToolKind):
         self._tokens = Tokens(self._http)
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """Return what is wrong with the declaration, a sentence each."""
+        """Return the faults of the declaration, a sentence each."""
         if not isinstance(tool, OpenApiTool):
             return ()
         found = list(option_problems(tool.options))
@@ -73,7 +73,7 @@ class OpenApiKind(ToolKind):
         return found
 
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
-        """Return what is wrong with the specification, where that is a file."""
+        """Return the faults of the specification, if it is a file."""
         path = tool.specification if isinstance(tool, OpenApiTool) and not tool.recorded else None
         if not path or is_url(path) or self.problems(tool):
             return ()
@@ -86,7 +86,7 @@ class OpenApiKind(ToolKind):
         return ()
 
     def record(self, tool: Tool, start: RunStart) -> str | None:
-        """Return what a specification in a file offers. Raises LoadError."""
+        """Return the functions of a specification in a file. Raises LoadError."""
         return recorded_file(tool, start) if isinstance(tool, OpenApiTool) else None
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
@@ -109,7 +109,7 @@ class OpenApiKind(ToolKind):
         return offered
 
     async def execute(self, call: KindCall) -> ToolResult:
-        """Send the request; whatever comes of it is the result. Never raises but when it is cancelled."""
+        """Send the request; the result contains any outcome. Raises only when it is cancelled."""
         assert isinstance(call.tool, OpenApiTool)
         operation = Operation.model_validate(call.details)
         try:
@@ -168,7 +168,7 @@ class OpenApiKind(ToolKind):
         return Keys.of(connection)
 
     async def _keys_for(self, specification: str, connection: Connection | None) -> RequestCredentials:
-        """Return the tool's key for the specification itself, where that is on the server that the connection names."""
+        """Return the tool's key for the specification itself, if that is on the server named by the connection."""
         endpoint = connection.endpoint if connection else None
         if not endpoint or origin_of(endpoint) != origin_of(specification):
             return RequestCredentials()
@@ -195,7 +195,7 @@ def _offer_error(tool: OpenApiTool, why: str) -> str:
 
 
 def _result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Iterable[str]) -> ToolResult:
-    """Return the result of a call: the body of a success, and what an error says. Keys that were sent are not in it."""
+    """Return the result of a call: the body of a success, or the text of an error. Sent keys are removed."""
     clean = _secret_remover(secrets)
     if not answer.is_success:
         text = clean(_refusal(answer, operation))
@@ -215,7 +215,7 @@ def _result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Ite
 
 
 def _failure(name: str, text: str, *, kind: str, outcome_unknown: bool = False) -> ToolResult:
-    """Return a result that tells the model what went wrong, in the words of all tools."""
+    """Return a result that describes the failure to the model, in the form of all tools."""
     text = f"Error: Tool '{name}' failed: {text}"
     return ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown)
 
@@ -229,7 +229,7 @@ def _refusal(answer: HttpAnswer, operation: Operation) -> str:
 
 
 def _text_without_body(answer: HttpAnswer) -> str:
-    """Return what an answer without a body says."""
+    """Return the text for an answer without a body."""
     location = answer.headers.get("location")
     said = f"{answer.status} {answer.reason}".strip()
     return f"{said}, location: {location[:1000]}" if location else said
@@ -267,7 +267,7 @@ def _is_json(text: str) -> bool:
 
 
 def _secret_remover(secrets: Iterable[str]) -> Callable[[str], str]:
-    """Return a function that takes the keys out of a text."""
+    """Return a function that removes the keys from a text."""
     known = sorted({each for each in secrets if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True)
 
     def clean(text: str) -> str:

@@ -1,4 +1,4 @@
-"""One operation of an HTTP API: how a call's arguments become a request. It is recorded with the offered function."""
+"""One operation of an HTTP API: turns a call's arguments into a request. Recorded with the offered function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 
 class Parameter(Exchanged):
-    """A parameter, and the argument that it is made of."""
+    """A parameter, and the argument that provides it."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -24,13 +24,13 @@ class Parameter(Exchanged):
     style: str = "simple"
     explode: bool = False
     reserved: bool = False
-    """Whether characters that mean something in a URL stay as they are (`allowReserved`)."""
+    """Whether characters with a meaning in a URL are left unquoted (`allowReserved`)."""
     media: str | None = None
-    """The media type that the value is written in, for a parameter with `content`; then it has no style."""
+    """The media type of the value, for a parameter with `content`; such a parameter has no style."""
 
 
 class FormField(Exchanged):
-    """How one property of a form is written, where the specification says it."""
+    """The form of one property in a form body, if the specification sets it."""
 
     style: str | None = None
     explode: bool = True
@@ -46,17 +46,17 @@ class Body(Exchanged):
     media: str
     """Its media type."""
     argument: str | None = None
-    """The argument that is the whole body; None when properties of the body are arguments of their own."""
+    """The argument that is the whole body; None if properties of the body are separate arguments."""
     properties: list[str] = []
     """The arguments that are properties of the body."""
     fields: dict[str, FormField] = {}
-    """For forms: what is special about properties."""
+    """For forms: settings of single properties."""
     is_binary: bool = False
     """Whether the argument is base64 of the body."""
 
 
 class Scheme(Exchanged):
-    """How a key is sent, as a security scheme says."""
+    """How a key is sent, by a security scheme."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -65,7 +65,7 @@ class Scheme(Exchanged):
     kind: Literal["apiKey", "basic", "bearer", "unknown"]
     place: Place = Field(default="header", alias="in")
     name: str = ""
-    """Of the parameter, header or cookie, for an `apiKey`."""
+    """Name of the parameter, header or cookie, for an `apiKey`."""
 
 
 class Operation(Exchanged):
@@ -81,14 +81,14 @@ class Operation(Exchanged):
     parameters: list[Parameter] = []
     body: Body | None = None
     security: list[list[Scheme]] | None = None
-    """Alternatives, each with all the keys that it needs; None when the specification does not speak of keys."""
+    """Alternatives, each with all its required keys; None if the specification does not mention keys."""
     accept: str = "*/*"
     key_header: str | None = None
-    """The header that takes the call's idempotency key, if the operation declares one."""
+    """The header for the call's idempotency key, if the operation declares one."""
 
     @property
     def title(self) -> str:
-        """Return what messages call it, such as `GET /pets/{petId}`."""
+        """Return its name in messages, such as `GET /pets/{petId}`."""
         return f"{self.method} {self.path}"
 
     @property

@@ -1,4 +1,4 @@
-"""The operations of a specification as functions, and which of them a tool offers (`options`)."""
+"""The operations of a specification as functions, and the choice of those that a tool offers (`options`)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .schemas import SchemaWriter
 from .security import server_url
 
 MAX_UNFILTERED = 64
-"""So many operations are offered without a filter."""
+"""Maximum number of operations offered without a filter."""
 MAX_OPERATIONS = 128
-"""The most that are offered with one: what models take."""
+"""Maximum number of operations offered with a filter: the limit of models."""
 _FILTERS = ("operations", "tags", "exclude")
 OPTIONS = (*_FILTERS, "variables")
 _HOW = (
@@ -31,7 +31,7 @@ _HOW = (
 
 @dataclass(frozen=True)
 class OperationNames:
-    """What an operation may be named by in a filter."""
+    """The names of an operation for filters."""
 
     title: str
     """Such as `GET /pets`."""
@@ -47,7 +47,7 @@ class OperationNames:
 
 @dataclass(frozen=True)
 class Selection:
-    """A filter: the operations that are named or have one of the tags (all of them without either), less `exclude`."""
+    """A filter: operations by name or tag (all of them without either), less `exclude`."""
 
     operations: frozenset[str] = frozenset()
     tags: frozenset[str] = frozenset()
@@ -55,11 +55,13 @@ class Selection:
 
     @classmethod
     def of(cls, options: JsonView) -> Selection:
-        """Return the filter that valid `options` have."""
+        """Return the filter in valid `options`."""
         return cls(*(frozenset(_usual_spelling(each) for each in options.get(name) or ()) for name in _FILTERS))
 
     def apply(self, found: Sequence[OperationNames]) -> list[int]:
-        """Indexes of those that are offered. Raises SpecificationError: a name that nothing has, too many, none."""
+        """Return the indexes of the offered ones. Raises SpecificationError for an unknown name, and for too many or
+        none.
+        """
         names = sorted({name for each in found for name in each.names})
         tags = sorted({tag for each in found for tag in each.tags})
         for asked, known, what in (
@@ -88,13 +90,13 @@ class Selection:
 
 
 def _usual_spelling(name: str) -> str:
-    """`get /pets` as `GET /pets`."""
+    """Return `get /pets` as `GET /pets`."""
     method, blank, path = name.partition(" ")
     return f"{method.upper()} {path.strip()}" if blank and path.strip().startswith("/") else name
 
 
 def option_problems(options: Any) -> Iterator[str]:
-    """Yield what is wrong with the tool's `options`."""
+    """Yield the faults of the tool's `options`."""
     if options is None:
         return
     if not isinstance(options, Mapping):
@@ -114,7 +116,7 @@ def option_problems(options: Any) -> Iterator[str]:
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 MAX_DESCRIPTION = 1024
 MAX_OFFERED_BYTES = 900 * 1024
-"""Of the schemas of all functions together."""
+"""Limit for the schemas of all functions together."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class Found:
     path: str
     value: JsonView
     item: JsonView
-    """The path item, with what holds of all its operations."""
+    """The path item, with the settings common to its operations."""
     base: str
     """The URI of the document that has both."""
 
@@ -135,12 +137,12 @@ class Found:
 
     @property
     def sent_path(self) -> str:
-        """Without its fragment, by which a document tells operations on one path apart."""
+        """Return it without its fragment, with which a document distinguishes operations on one path."""
         return self.path.partition("#")[0]
 
     @property
     def filter_names(self) -> OperationNames:
-        """Return what it may be named by. Raises SpecificationError."""
+        """Return its names for filters. Raises SpecificationError."""
         tags = [tag for tag in as_list(self.value.get("tags"), f"the tags of {self.title}") if isinstance(tag, str)]
         return OperationNames(
             self.title, as_text(self.value.get("operationId"), f"the operationId of {self.title}"), tags
@@ -149,13 +151,13 @@ class Found:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """What all operations of a specification share."""
+    """The common settings of a specification's operations."""
 
     documents: Documents
     variables: Mapping[str, str]
     source: str | None
     says_public: bool
-    """Whether an operation that does not speak of keys needs none, because another one speaks of them."""
+    """Whether an operation without `security` needs no key, because another one has `security`."""
 
 
 def offerings_of(
@@ -240,7 +242,7 @@ def _require_filled(path: str, names: set[str]) -> None:
 
 
 def _parameters(found: Found, documents: Documents) -> list[Located]:
-    """Those of the path item and those of the operation, which come first where both have one."""
+    """Return the parameters of the path item and of the operation; the operation's override."""
     known: dict[tuple[Any, Any], Located] = {}
     for owner in (found.item, found.value):
         for written in as_list(owner.get("parameters"), "parameters"):
@@ -283,7 +285,7 @@ def _scheme(id: str, schemes: JsonView, documents: Documents) -> Scheme:
 
 
 def _accept(found: Found, documents: Documents) -> str:
-    """Return the media types of the answers that mean success, JSON first."""
+    """Return the media types of successful answers, JSON first."""
     media: dict[str, None] = {}
     for status, written in as_map(found.value.get("responses"), "responses").items():
         if str(status).startswith(("2", "default")):

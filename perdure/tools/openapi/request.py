@@ -1,4 +1,4 @@
-"""Makes the HTTP request of one call: parameters in OpenAPI's styles, the body, and no way to anywhere else."""
+"""Makes the HTTP request of one call: parameters in OpenAPI's styles and the body, confined to the server's paths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[str, str]
 Quote = Callable[[str], str]
 
 _RESERVED = ":/?@!$'()*,;"
-"""What `allowReserved` leaves as it is: not what ends a value (`&`, `#`) or is read otherwise in a query (`+`, `=`)."""
+"""Left unquoted by `allowReserved`: without characters that end a value (`&`, `#`) or differ in a query (`+`, `=`)."""
 _BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
@@ -29,29 +29,29 @@ def quote_all(text: str) -> str:
 
 
 def quote_but_reserved(text: str) -> str:
-    """Return the same, except that most characters that mean something in a URL stay."""
+    """Return the same, except that most characters with a meaning in a URL stay."""
     return quote(text, safe=_RESERVED)
 
 
 def text_of(value: Any) -> str:
-    """Return a value as text: a string as it is, true and false, numbers and structures as in JSON, null as nothing."""
+    """Return a value as text: a string unchanged, true and false, numbers and structures as in JSON, null as ""."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def simple_text(value: Any, *, explode: bool, quote: Quote = quote_all) -> str:
-    """In a path or a header: `blue,black`, `R,100,G,200`, and exploded `R=100,G=200`."""
+    """Format a value for a path or a header: `blue,black`, `R,100,G,200`, and exploded `R=100,G=200`."""
     return ",".join(_items(value, explode=explode, quote=quote))
 
 
 def label(value: Any, *, explode: bool) -> str:
-    """In a path: `.blue,black`, and exploded `.blue.black`, `.R=100.G=200`."""
+    """Format a value for a path: `.blue,black`, and exploded `.blue.black`, `.R=100.G=200`."""
     return "." + ("." if explode else ",").join(_items(value, explode=explode, quote=quote_all))
 
 
 def matrix(name: str, value: Any, *, explode: bool) -> str:
-    """In a path: `;color=blue,black`, and exploded `;color=blue;color=black`, `;R=100;G=200`."""
+    """Format a value for a path: `;color=blue,black`, and exploded `;color=blue;color=black`, `;R=100;G=200`."""
     name = quote_all(name)
     if isinstance(value, dict) and explode:
         return "".join(f";{item}" for item in _items(value, explode=True, quote=quote_all))
@@ -62,7 +62,9 @@ def matrix(name: str, value: Any, *, explode: bool) -> str:
 
 
 def query_pairs(name: str, value: Any, *, style: str, explode: bool, quote: Quote = quote_all) -> list[Pair]:
-    """Names and values in a query, quoted, for the styles form, spaceDelimited, pipeDelimited and deepObject."""
+    """Return the quoted names and values in a query, for the styles form, spaceDelimited, pipeDelimited and
+    deepObject.
+    """
     if style == "deepObject" and isinstance(value, dict | list):
         return list(_deep(quote_all(name), value, quote))
     if isinstance(value, dict) and explode:
@@ -83,7 +85,7 @@ def _items(value: Any, *, explode: bool, quote: Quote) -> list[str]:
 
 
 def _deep(name: str, value: Any, quote: Quote) -> Iterator[Pair]:
-    """`filter[a]=1&filter[b][c]=2`; the items of a list repeat its name."""
+    """Yield `filter[a]=1&filter[b][c]=2`; the items of a list repeat its name."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _deep(f"{name}%5B{quote_all(key)}%5D", each, quote)
@@ -98,11 +100,11 @@ _BASE64 = "'{}' must be a file as base64, got {!r:.60}"
 
 
 class Unfit(ValueError):
-    """An argument can't be sent; the text tells the model why."""
+    """An argument can't be sent; the text gives the model the reason."""
 
 
 def content_of(body: Body, arguments: JsonView) -> Content:
-    """Return the body that the arguments make; none where an optional one has no arguments. Raises Unfit."""
+    """Return the body made of the arguments; none for an optional body without arguments. Raises Unfit."""
     value: Any
     if body.argument is None:
         value = {name: arguments[name] for name in body.properties if name in arguments}
@@ -127,7 +129,7 @@ def _is_json(media: str) -> bool:
 
 
 def _urlencoded_pairs(value: JsonView, fields: Mapping[str, FormField]) -> Iterator[str]:
-    """A list repeats its name, and a structure is JSON, unless the specification gives the property a style."""
+    """Yield the pairs: a list repeats its name, and a structure is JSON, unless the specification sets a style."""
     for name, each in value.items():
         field = fields.get(name, FormField())
         if field.style:
@@ -161,9 +163,9 @@ def _decoded_bytes(value: Any, argument: str) -> bytes:
 
 
 MAX_URL = 16 * 1024
-"""Characters; few servers take more."""
+"""Characters; few servers accept more."""
 _IN_HEADERS = "".join(chr(code) for code in range(33, 127) if chr(code) != "%")
-"""What a header's value may have as it is."""
+"""Characters that a header's value may contain unquoted."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -202,7 +204,7 @@ def _path(operation: Operation, values: Mapping[str, tuple[Parameter, Any]]) -> 
         parameter, value = values[match[1]]
         return _path_value(parameter, value)
 
-    # The whole of each part: `{a}{b}` with two dots is one that leads upwards, too.
+    # The whole of each part: `{a}{b}` with two dots also leads upwards.
     path = re.sub(r"\{([^{}]*)\}", fill_in, operation.path)
     for part in re.split(r"[/\\]", unquote(path)):
         if part.partition(";")[0] in (".", ".."):  # Some servers take `..;x` for `..`.
@@ -211,7 +213,7 @@ def _path(operation: Operation, values: Mapping[str, tuple[Parameter, Any]]) -> 
 
 
 def quote_template(path: str) -> str:
-    """Return the path with what a URL can't have as %XX; what is quoted already stays."""
+    """Return the path with characters invalid in a URL as %XX; quoted ones stay."""
     return re.sub(r"[^!-~]|[\"<>^`{|}]", lambda match: quote_all(match[0]), path)
 
 
@@ -255,7 +257,7 @@ def _cookies(given: list[tuple[Parameter, Any]]) -> Iterator[str]:
 
 
 def _in_media(parameter: Parameter, value: Any) -> str:
-    """JSON, where that is the media type: a string in quotation marks, too."""
+    """Return the value as JSON, if that is the media type: a string in quotation marks, too."""
     if parameter.media and "json" in parameter.media:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text_of(value)

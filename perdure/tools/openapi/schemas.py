@@ -1,4 +1,4 @@
-"""Turns the schemas that an operation refers to into one JSON Schema that stands alone, in today's dialect."""
+"""Turns the schemas that an operation refers to into one self-contained JSON Schema, in the current dialect."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ...json_types import JsonObject, JsonView
 from .document import Documents, SpecificationError, as_list, as_map
 
 MAX_SCHEMA_BYTES = 48 * 1024
-"""Of one function's arguments, as JSON."""
+"""Limit for one function's arguments, as JSON."""
 BUDGET_BYTES = 32 * 1024
-"""So much is told of the arguments; what they refer to beyond that is left to the server to check."""
+"""Limit for the description of the arguments; definitions beyond it are left to the server to check."""
 _LEFT_OUT = {"description": "(What it is made of is left out here: the schema is too large.)"}
 _MAX_INLINED = 4
-"""Levels of definitions, each within the other."""
+"""Levels of nested definitions."""
 _MAX_DEPTH = 48
 _MAX_LEVELS = 60
-"""Of the whole schema: so deep may a recorded value be."""
+"""Of the whole schema: the depth of a recorded value is limited."""
 _MAX_DESCRIPTION = 2000
 _PLAIN = frozenset(
     (
@@ -34,7 +34,7 @@ _PLAIN = frozenset(
         *("contentEncoding", "contentMediaType"),
     )
 )
-"""Keywords whose values stay as they are."""
+"""Keywords with values that stay unchanged."""
 _ONE = frozenset({"items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"})
 _MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _REFERENCE = "#/$defs/"
@@ -43,8 +43,8 @@ _REFERENCE = "#/$defs/"
 class SchemaWriter:
     """Converts schemas for one function, and keeps those that they refer to.
 
-    What is left out: examples, vendor extensions, regular expressions (a stranger's may take for ever: they are put
-    into words), and properties that only answers have (`readOnly`).
+    Leaves out examples, vendor extensions, regular expressions (a foreign one may take for ever: they are put into
+    words), and properties that only answers have (`readOnly`).
     """
 
     def __init__(self, documents: Documents) -> None:
@@ -54,7 +54,7 @@ class SchemaWriter:
         self._waiting: deque[tuple[str, Any, str]] = deque()
 
     def convert(self, schema: Any, base: str, depth: int = 0) -> JsonObject:
-        """Schema in the document `base`, in which references are to definitions. Raises SpecificationError."""
+        """Return the schema in the document `base`, with references to definitions. Raises SpecificationError."""
         if isinstance(schema, bool):
             return {} if schema else {"not": {}}
         if depth > _MAX_DEPTH:
@@ -68,11 +68,13 @@ class SchemaWriter:
         return _modern(converted, schema) if self._documents.is_30 else converted
 
     def follow(self, schema: Any, base: str) -> tuple[Any, str]:
-        """Return the schema without a `$ref` in its place, and the URI of its document. Raises SpecificationError."""
+        """Return the schema with a `$ref` replaced by its target, and the URI of its document. Raises
+        SpecificationError.
+        """
         return self._documents.follow(schema, base)
 
     def complete(self, schema: JsonObject) -> JsonObject:
-        """Schema, with the definitions that it needs in it. Raises SpecificationError for what is no schema."""
+        """Return the schema with the definitions that it needs. Raises SpecificationError for an invalid schema."""
         self._define(len(json.dumps(schema)))
         once = self._used_once(schema)
         try:
@@ -85,7 +87,9 @@ class SchemaWriter:
         return whole
 
     def _define(self, size: int) -> None:
-        """Convert what is referred to, the nearest first, and leave out what is too much beside `size` bytes."""
+        """Convert the referenced schemas, the nearest first, and leave out those that exceed the limit beside `size`
+        bytes.
+        """
         while self._waiting:
             name, target, base = self._waiting.popleft()
             converted = self.convert(target, base) if size <= BUDGET_BYTES else dict(_LEFT_OUT)
@@ -96,7 +100,7 @@ class SchemaWriter:
             size += more
 
     def _used_once(self, schema: JsonObject) -> set[str]:
-        """Return the names of the definitions that can stand where they are referred to, without nesting deeply."""
+        """Return the names of the definitions that can replace their only reference, without nesting deeply."""
         counts = Counter(_references([schema, *self._definitions.values()]))
         references = {name: set(_references([each])) for name, each in self._definitions.items() if counts[name] == 1}
         once: set[str] = set()
@@ -105,7 +109,7 @@ class SchemaWriter:
         return once
 
     def _reachable_names(self, schema: JsonObject) -> set[str]:
-        """Return the names of the definitions that the schema leads to."""
+        """Return the names of the definitions reachable from the schema."""
         reached: set[str] = set()
         new = set(_references([schema]))
         while new:
@@ -204,7 +208,7 @@ def _pattern_note(schema: JsonView) -> str:
 
 
 def _modern(converted: JsonObject, schema: JsonView) -> JsonObject:
-    """OpenAPI 3.0's own keywords as today's: `nullable`, and limits that are exclusive by a flag."""
+    """Return OpenAPI 3.0's own keywords in today's form: `nullable`, and limits that are exclusive by a flag."""
     for limit, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         is_exclusive = converted.get(flag)
         if isinstance(is_exclusive, bool):

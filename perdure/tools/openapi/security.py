@@ -1,4 +1,4 @@
-"""Which servers may be called, with which keys, and access tokens by client credentials (RFC 6749 §4.4)."""
+"""Allowed servers, their keys, and access tokens by client credentials (RFC 6749 §4.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class RequestCredentials:
-    """What is added to a request, none of which may be shown or recorded."""
+    """The additions to a request, none of which may be shown or recorded."""
 
     headers: list[Pair] = field(default_factory=list, repr=False)
     query: list[Pair] = field(default_factory=list, repr=False)
@@ -36,7 +36,7 @@ class RequestCredentials:
 
 @dataclass(frozen=True)
 class Keys:
-    """What the connection has."""
+    """The keys of a connection."""
 
     key: str | None = field(default=None, repr=False)
     """For any scheme."""
@@ -47,7 +47,7 @@ class Keys:
 
     @classmethod
     def of(cls, connection: Connection | None, token: str | None = None) -> Keys:
-        """Those of a connection; `token` is the one that was got with its client id and secret."""
+        """Return those of a connection; `token` is the one obtained with its client id and secret."""
         if connection is None or connection.kind == "anonymous":
             return cls()
         more: JsonObject = connection.model_extra or {}
@@ -60,16 +60,16 @@ class Keys:
         return bool(self.key or self.by_scheme)
 
     def for_scheme(self, scheme: Scheme, *, is_alone: bool) -> str | None:
-        """Return the key for a scheme; None when there is none."""
+        """Return the key for a scheme; None without one."""
         if scheme.kind == "unknown":
             return None
         return self.by_scheme.get(scheme.id) or (self.key if is_alone or self.by_scheme else None)
 
 
 def credentials_for(operation: Operation, keys: Keys) -> RequestCredentials:
-    """Return what the operation is sent with: the first alternative of the specification for which there are keys.
+    """Return the credentials for the operation: those of the specification's first alternative that has keys.
 
-    Raises SpecificationError when there are keys, but for none of the alternatives.
+    Raises SpecificationError if there are keys, but for none of the alternatives.
     """
     if not keys or operation.security == []:
         return RequestCredentials()
@@ -112,14 +112,14 @@ def _place_of(scheme: Scheme, sent: RequestCredentials) -> list[Pair]:
 
 MAX_TOKEN_BYTES = 256 * 1024
 EARLY_SECONDS = 30.0
-"""So long before its end a token is no longer used."""
+"""Seconds before its end at which a token is no longer used."""
 _USUAL_SECONDS = 300.0
-"""For a token that does not say how long it is valid."""
+"""For a token without a lifetime."""
 _Key = tuple[str, ...]
 
 
 class Tokens:
-    """Tokens of one worker, by the connection that they were got with."""
+    """Tokens of one worker, by the connection used to obtain them."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -137,7 +137,7 @@ class Tokens:
         return token
 
     def forget(self, connection: Connection) -> None:
-        """Ask for a new token the next time: a server did not take this one."""
+        """Request a new token the next time: a server has refused this one."""
         self._known.pop(_key(connection), None)
 
     async def _ask(self, url: str, id: str, secret: str, scopes: str) -> tuple[str, float]:
@@ -149,7 +149,7 @@ class Tokens:
         request = HttpRequest("POST", url, headers, Content(urlencode(form).encode(), media))
         try:
             answer = await self._http.send(request, limit=MAX_TOKEN_BYTES)
-        except HttpFailure as error:  # What the token is for was not sent.
+        except HttpFailure as error:  # The request that needs the token was not sent.
             raise HttpFailure(str(error), kind=error.kind, outcome_unknown=False) from None
         said = _fields_of(answer)
         token, seconds = said.get("access_token"), said.get("expires_in", _USUAL_SECONDS)
@@ -193,7 +193,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 def server_url(server: Any, chosen: Mapping[str, str]) -> str:
-    """Return the URL of a server object, with the defaults of its variables, or those of their values that were chosen.
+    """Return the URL of a server object, with the defaults of its variables, or their chosen values.
 
     Raises SpecificationError.
     """
@@ -216,7 +216,7 @@ def server_url(server: Any, chosen: Mapping[str, str]) -> str:
 
 
 def base_url(endpoint: str | None, server: str, source: str | None) -> str:
-    """Return where the operation's path is appended: the connection's endpoint, else the specification's server.
+    """Return the base URL for the operation's path: the connection's endpoint, else the specification's server.
 
     Raises SpecificationError.
     """
@@ -237,7 +237,7 @@ def base_url(endpoint: str | None, server: str, source: str | None) -> str:
 
 
 def require_trusted(url: str, endpoint: str | None, source: str | None) -> None:
-    """Raises SpecificationError where a key would go to a host that only a remote specification names."""
+    """Raises SpecificationError if a key would go to a host that only a remote specification names."""
     if endpoint or source is None or origin_of(url) == origin_of(source):
         return
     raise SpecificationError(

@@ -1,4 +1,4 @@
-"""Reads specifications from files and URLs, and writes what a tool offers as one text to be recorded."""
+"""Reads specifications from files and URLs, and writes a tool's functions as one text for the run's record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
 async def offerings_at(url: str, options: JsonView, http: Http, credentials: RequestCredentials) -> list[Offering]:
-    """Return what the specification at the URL offers; `credentials` are sent with each request.
+    """Return the functions of the specification at the URL; `credentials` are sent with each request.
 
     Raises SpecificationError and HttpFailure.
     """
@@ -57,7 +57,7 @@ class _Fetch:
         self._left = MAX_BYTES
 
     async def value(self, url: str) -> Any:
-        """Return what the document at the URL says. Raises SpecificationError and HttpFailure."""
+        """Return the value of the document at the URL. Raises SpecificationError and HttpFailure."""
         answer = await self._http.send(HttpRequest("GET", url, self._headers), limit=self._left)
         self._left -= len(answer.body)
         if answer.status != 200:
@@ -81,11 +81,11 @@ async def _add(documents: Documents, uri: str, origin: Origin, fetch: _Fetch) ->
 
 
 _MAX_LEVELS = 100
-"""So deep is nothing that `as_text` writes, whose schemas are bounded."""
+"""Deeper than anything that `as_text` writes, whose schemas are bounded."""
 
 
 def as_text(offered: Sequence[Offering], agent: Agent | None = None) -> str:
-    """Functions as JSON. What looks like a secret in a specification, such as an example key, is not in it."""
+    """Return the functions as JSON, without text that looks like a secret, such as an example key."""
     known = redactor(agent)
 
     def clean(place: Place, text: str) -> str:
@@ -97,7 +97,7 @@ def as_text(offered: Sequence[Offering], agent: Agent | None = None) -> str:
 
 
 def from_text(text: str) -> list[Offering]:
-    """Return the functions that `as_text` has written. Raises SpecificationError for any other text."""
+    """Return the functions in a text by `as_text`. Raises SpecificationError for any other text."""
     try:
         operations: list[JsonObject] = json.loads(text)["operations"]
         if not deeper_than(operations, _MAX_LEVELS):
@@ -108,14 +108,14 @@ def from_text(text: str) -> list[Offering]:
 
 
 def is_url(specification: str) -> bool:
-    """Return whether it is the URL of a specification, rather than a path."""
+    """Return whether it is the URL of a specification, not a path."""
     return specification.lower().startswith(("http://", "https://"))
 
 
 def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
-    """Return what the specification of a tool offers, if that is a file; None for one that only a worker may have.
+    """Return the functions of a tool's specification, if that is a file; None for one that only a worker may have.
 
-    Raises LoadError for a file that is wrong, and for one outside the folders that the agent was loaded with.
+    Raises LoadError for an invalid file, and for one outside the folders of the loaded agent.
     """
     path, folder = tool.specification or "", start.folder
     if not path or folder is None or is_url(path) or any(option_problems(tool.options)):
@@ -130,7 +130,8 @@ def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
 
 
 def offerings_in_file(path: str, folder: Path, options: JsonView, roots: Sequence[Path] = ()) -> list[Offering]:
-    """Return what the specification at a path that starts at a folder offers; it lies there, or in one of `roots`.
+    """Return the functions of the specification at a path relative to a folder; it is in that folder, or in one of
+    `roots`.
 
     Raises LoadError and SpecificationError.
     """
@@ -151,9 +152,9 @@ def offerings_in_file(path: str, folder: Path, options: JsonView, roots: Sequenc
 
 
 def mistakes_in_file(path: str, folder: Path) -> list[str]:
-    """Return what the specification at a path in a folder has against the schema of OpenAPI documents.
+    """Return the faults of the specification at a path in a folder, by the schema of OpenAPI documents.
 
-    Raises SpecificationError for a file that can't be read, and ImportError without the extra `openapi`.
+    Raises SpecificationError for an unreadable file, and ImportError without the extra `openapi`.
     """
     from jsonschema.validators import validator_for
     from openapi_spec_validator.schemas import schema_v30, schema_v31
@@ -166,8 +167,8 @@ def mistakes_in_file(path: str, folder: Path) -> list[str]:
     schema = {"3.0": schema_v30, "3.1": schema_v31}.get(str(documents.root["openapi"])[:3])
     if schema is None:
         return []
-    # By the schema alone: the library's validator would fetch what the document refers to, from anywhere. And by this
-    # one always: where another is installed, it would use that, whose messages hold the whole schema.
+    # With the schema alone: the library's validator would fetch referenced documents from anywhere. And always with
+    # this one: if another is installed, the library would use that, whose messages contain the whole schema.
     errors = validator_for(schema)(dict(schema)).iter_errors(documents.root)
     try:
         return [

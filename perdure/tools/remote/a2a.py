@@ -1,4 +1,4 @@
-"""One call of a remote agent: sends the message once, follows the task that comes of it, finds it again, cancels it."""
+"""One call of a remote agent: sends the message once, follows the resulting task, finds it again, cancels it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ MAX_ID = 256
 
 
 class TaskNews:
-    """The task as it stands, or the message that is the whole answer. Heartbeats report what is new of the task."""
+    """The current state of the task, or the message that is the whole answer. Heartbeats report changes of the task."""
 
     def __init__(self, heartbeat: Callable[..., None], *, is_in_path: bool = False) -> None:
-        """`is_in_path`: whether the task's id becomes a part of the addresses by which it is asked for."""
+        """`is_in_path`: whether the task's id becomes a part of its addresses."""
         self._heartbeat = heartbeat
         self._not_in_ids = set("/?#") if is_in_path else set()
         self.task: Task | None = None
@@ -49,11 +49,11 @@ class TaskNews:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing more is to be waited for: there is a message, or the task is at rest."""
+        """Return whether the call is complete: there is a message, or the task is at rest."""
         return self.message is not None or (self.task is not None and is_at_rest(self.task))
 
     def take(self, event: StreamResponse) -> None:
-        """Take what comes; what is about another task is left out. Raises ValueError for a task without a usable id."""
+        """Take an event; ignore those of other tasks. Raises ValueError for a task without a usable id."""
         if not self._is_about_this(event):
             return
         match event.WhichOneof("payload"):
@@ -71,7 +71,7 @@ class TaskNews:
             self._beat(self.task)
 
     def _is_about_this(self, event: StreamResponse) -> bool:
-        """Return whether the event is of the task that is followed; before there is one, any is."""
+        """Return whether the event belongs to the followed task; before there is one, any does."""
         ids = {event.task.id, event.status_update.task_id, event.artifact_update.task_id}
         return self.task is None or ids <= {"", self.task.id}
 
@@ -91,18 +91,18 @@ class TaskNews:
 
 
 QUIET_SECONDS = 60.0
-"""After so long without news on a stream, the task is looked at."""
+"""Seconds without news on a stream after which the task is polled."""
 FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 10.0, 1.6
-"""Seconds between two looks at a task."""
+"""Seconds between two polls of a task."""
 LAST_WORDS = 2
-"""Messages of the task's history that are asked for: an agent's answer may be the last one."""
+"""Number of messages requested from the task's history: an agent's answer may be the last one."""
 CANCEL_SECONDS = 5.0
 _SOON = ClientCallContext(timeout=ANSWER_SECONDS)
 _log = get_logger("perdure.tools")
 
 
 class RemoteCall:
-    """One call, from its message to the result; the agent's card says whether there are streams."""
+    """One call, from its message to the result; the agent's card declares whether it streams."""
 
     def __init__(self, client: Client, settings: RemoteSettings, call: KindCall, card: AgentCard) -> None:
         self._client = client
@@ -115,9 +115,9 @@ class RemoteCall:
         self._wait = FIRST_WAIT
 
     async def result(self) -> ToolResult:
-        """Return what the agent answers. Raises AgentError when it can't be had.
+        """Return the agent's answer. Raises AgentError if it is unavailable.
 
-        Cancelled, it cancels the remote task too, unless another attempt of this call goes on with it.
+        When cancelled, it also cancels the remote task, unless another attempt of this call continues it.
         """
         try:
             await self._find_again()
@@ -138,7 +138,7 @@ class RemoteCall:
             raise self._loss(fault_of(error).text) from error
 
     async def cancel(self) -> None:
-        """Cancel the remote task, if there is one. What goes wrong is logged: nobody waits for it."""
+        """Cancel the remote task, if there is one. Errors are logged: nothing waits for it."""
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
                 if self._task is None:
@@ -169,7 +169,7 @@ class RemoteCall:
         return self._news.task
 
     async def _find_again(self, *, is_lost: bool = False) -> None:
-        """Find the task that an earlier attempt of this call has begun; there need not be one."""
+        """Find the task that an earlier attempt of this call may have begun."""
         context = self._call.context
         if context.attempt == 1 and not is_lost:
             return
@@ -184,9 +184,9 @@ class RemoteCall:
             await self._look()
 
     async def _sent_before(self) -> str | None:
-        """Return the id of the task whose history has this call's message.
+        """Return the id of the task whose history contains this call's message.
 
-        One that has failed counts only if the file does not want failed executions repeated.
+        A failed one counts only if the file does not want failed executions repeated.
         """
         if asked := self._call.arguments.get("task_id"):
             tasks = [await self._client.get_task(GetTaskRequest(id=asked), context=_SOON)]
@@ -222,7 +222,7 @@ class RemoteCall:
             raise self._loss("it has answered with neither a task nor a message")
 
     async def _follow(self) -> None:
-        """Wait for news of the task: on a stream if there are streams, else by looking after a while."""
+        """Wait for news of the task: on a stream if the agent streams, else by polling."""
         before = self._news.beat
         if self._streams:
             await self._listen()
@@ -244,7 +244,7 @@ class RemoteCall:
             _log.debug("a stream of task %s broke: %s", id, error)
 
     async def _look(self) -> None:
-        """Ask for the task, again and again while that fails for a reason that may pass."""
+        """Poll the task, repeatedly after failures that may pass."""
         assert self._task is not None
         id, failing_since = self._task.id, time.monotonic()
         wait = FIRST_WAIT
@@ -263,7 +263,7 @@ class RemoteCall:
             wait = min(wait * GROWTH, LONGEST_WAIT)
 
     async def _read(self, events: AsyncIterator[StreamResponse]) -> None:
-        """Take what comes until the task is at rest, the stream ends, or nothing has come for a while."""
+        """Take events until the task is at rest, the stream ends, or it stays silent for a while."""
         async with aclosing(cast("Any", events)) as stream:
             while not self._news.is_over:
                 event = await self._next(stream)
@@ -272,9 +272,7 @@ class RemoteCall:
                 self._news.take(event)
 
     async def _next(self, stream: AsyncIterator[StreamResponse]) -> StreamResponse | None:
-        """Return what comes next; None when nothing comes any more, or for a while although there is a task to look
-        at.
-        """
+        """Return the next event; None at the end, or after a silence if there is a task to poll."""
         try:
             async with asyncio.timeout(QUIET_SECONDS if self._task else None):
                 return await anext(stream, None)
@@ -289,10 +287,10 @@ def _is_of(message: Message, key: str) -> bool:
 
 @asynccontextmanager
 async def remote_call(call: KindCall) -> AsyncIterator[RemoteCall]:
-    """Call, with a connection of its own for as long as the block runs.
+    """Provide the call, with its own connection while the block runs.
 
-    The official client would read at most 5 s with an HTTP client of its own. Raises ValueError for a card that it
-    can't use.
+    The official client would read for at most 5 s with its own HTTP client. Raises ValueError for a card that it can't
+    use.
     """
     settings = remote_settings(call.tool)
     card = card_of(call.details)

@@ -1,4 +1,4 @@
-"""Reads the card of a remote agent, in all forms that cards have had: where requests go, how they are let in."""
+"""Reads the card of a remote agent, in all known forms: the address and the authentication of requests."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HTTP_JSON = TransportProtocol.HTTP_JSON.value
 BINDINGS = (TransportProtocol.JSONRPC.value, HTTP_JSON)
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _VERSION = re.compile(r"(?:(?:0\.3|[1-9]\d{0,3}\.\d{1,4})(?:\.\d{1,4})?)?")
-"""Those that the official client speaks, and none: some cards leave it out."""
+"""The versions of the official client, and none: some cards leave it out."""
 _NOT_FOR_KEYS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
 
 
 async def fetch_card(settings: RemoteSettings) -> AgentCard:
     """Return the card at the endpoint's well-known path.
 
-    Raises ToolOfferError when it can't be had in time, or says nothing that perdure can call.
+    Raises ToolOfferError if it is not available in time, or names nothing that perdure can call.
     """
     seconds = settings.options.discovery_timeout
     try:
@@ -44,7 +44,9 @@ async def fetch_card(settings: RemoteSettings) -> AgentCard:
 
 
 async def _first_card(client: httpx.AsyncClient, settings: RemoteSettings) -> AgentCard:
-    """Return the card, wherever it is. Raises ToolOfferError for one of another protocol, and one of `FAULTS`."""
+    """Return the card from its first address. Raises ToolOfferError for one of another protocol, and one of
+    `FAULTS`.
+    """
     missing: httpx.HTTPStatusError | None = None
     for path in CARD_PATHS:
         answer = await client.get(f"{settings.endpoint}{WELL_KNOWN}{path}", timeout=ANSWER_SECONDS)
@@ -67,7 +69,7 @@ async def _first_card(client: httpx.AsyncClient, settings: RemoteSettings) -> Ag
 
 
 def parsed_card(document: JsonView) -> AgentCard:
-    """Return a card of this version of A2A, or of an earlier one. Raises ToolOfferError for what is no card."""
+    """Return a card of this version of A2A, or of an earlier one. Raises ToolOfferError for an invalid card."""
     try:
         return parse_agent_card(deepcopy(dict(document)))
     except NONSENSE as error:
@@ -75,9 +77,9 @@ def parsed_card(document: JsonView) -> AgentCard:
 
 
 def callable_part(card: AgentCard, settings: RemoteSettings) -> JsonObject:
-    """Return what a call needs of the card, to be recorded: one interface, whether it streams, how requests are let in.
+    """Return the parts of the card that a call needs, to be recorded: one interface, streaming, authentication.
 
-    Raises ToolOfferError for a card that points at no address that perdure may call.
+    Raises ToolOfferError for a card without an address that perdure may call.
     """
     interface = _interface(card, settings)
     part = AgentCard(name=card.name[:200], supported_interfaces=[interface])
@@ -86,12 +88,12 @@ def callable_part(card: AgentCard, settings: RemoteSettings) -> JsonObject:
 
 
 def card_of(details: JsonObject) -> AgentCard:
-    """Return the card that `callable_part` has recorded."""
+    """Return the card recorded by `callable_part`."""
     return ParseDict(details["card"], AgentCard(), ignore_unknown_fields=True)
 
 
 def description_of_card(card: AgentCard, description: str | None) -> str:
-    """Return what the model is told of the agent: what the file says, else the card; and the agent's skills."""
+    """Return the agent's description for the model: the file's, else the card's; and the agent's skills."""
     skills = [(skill.name, skill.description) for skill in card.skills]
     return description_of(description or card.description or f"Asks the agent {card.name!r}.", skills)
 
@@ -100,7 +102,7 @@ def way_in(card: AgentCard) -> dict[str, str]:
     """Return how the card wants a key to be sent: `header`, with that header's name, or `scheme`; {} if it does not
     say.
 
-    Raises ToolOfferError for a key that has to be elsewhere than in a header.
+    Raises ToolOfferError for a key that must be sent outside headers.
     """
     required = [name for requirement in card.security_requirements for name in requirement.schemes]
     for name in required or list(card.security_schemes):

@@ -1,4 +1,4 @@
-"""The HTTP client for remote agents: it calls the allowed hosts alone, and reads at most so much of an answer."""
+"""The HTTP client for remote agents: it calls only the allowed hosts, and bounds the size of answers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ ANSWER_SECONDS = 30.0
 """For an answer that does not wait for the agent's work."""
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_STREAM_BYTES = 16 * 1024 * 1024
-"""Of one stream; the client asks for the task and for another stream then."""
+"""Limit for one stream; the client then polls the task and opens another stream."""
 
 
 class RefusedError(httpx.TransportError):
-    """perdure does not send this request, or does not read this answer; the text says why, and what to do."""
+    """perdure does not send this request, or does not read this answer; the text has the reason and the remedy."""
 
 
 def http_client(settings: RemoteSettings, credentials: Mapping[str, str]) -> httpx.AsyncClient:
-    """Client for one agent. Its time-outs hold for connecting alone: who asks says how long an answer may take."""
+    """Return a client for one agent. Its time-outs cover connecting only: the caller limits the time of an answer."""
     guard = _Guard(settings, credentials)
     return httpx.AsyncClient(
         verify=_tls(authorities_now()),
@@ -42,7 +42,7 @@ def http_client(settings: RemoteSettings, credentials: Mapping[str, str]) -> htt
 
 
 class _Guard:
-    """Looks at each request, those after a redirect too, before it is sent, and at each answer before it is read."""
+    """Checks each request before it is sent, also after a redirect, and each answer before it is read."""
 
     def __init__(self, settings: RemoteSettings, credentials: Mapping[str, str]) -> None:
         self._settings = settings
@@ -57,7 +57,7 @@ class _Guard:
         request.extensions["timeout"] = {**timeout, "connect": CONNECT_SECONDS}
 
     async def response(self, response: httpx.Response) -> None:
-        """Raises RefusedError for a compressed answer: nobody has asked for it, and it may unpack to anything."""
+        """Raises RefusedError for a compressed answer: none was requested, and its decompressed size is unbounded."""
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise RefusedError(f"the answer is compressed ({encoding:.40}), although no compression was asked for")
@@ -68,7 +68,7 @@ class _Guard:
 
 
 def refusal_of_url(url: str, endpoint: str) -> str:
-    """Return why a request does not go to `url`, and what to do if it should."""
+    """Return why a request does not go to `url`, and the remedy."""
     shown = bare(url)
     if url.startswith("http:") and endpoint.startswith("https:"):
         return f"{shown} is not encrypted, although the endpoint {bare(endpoint)} is"
@@ -79,7 +79,7 @@ def refusal_of_url(url: str, endpoint: str) -> str:
 
 
 def bare(url: str) -> str:
-    """Return a URL as errors may show it: without user, query and fragment, and not too long."""
+    """Return a URL for error texts: without user, query and fragment, and shortened."""
     try:
         shown = str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
     except httpx.InvalidURL:
@@ -106,14 +106,14 @@ class _Bounded(httpx.AsyncByteStream):
 
 @lru_cache(maxsize=4)
 def _tls(authorities: tuple[object, ...]) -> ssl.SSLContext:
-    """Made once: reading the certificates takes longer than the rest of a client."""
+    """Return the TLS settings, created once: reading the certificates takes longer than the rest of a client."""
     return httpx.create_ssl_context()
 
 
 NONSENSE = (JsonFormatError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
-"""What reading an answer raises that is not as the protocol says."""
+"""Errors of reading an answer that violates the protocol."""
 FAULTS = (A2AError, httpx.HTTPError, httpx.InvalidURL, OSError, *NONSENSE)
-"""What the client raises."""
+"""Errors of the client."""
 _PASSING_STATUS = frozenset({408, 425, 429})
 
 
@@ -122,11 +122,11 @@ class AgentError(Exception):
 
 
 class AgentLost(AgentError, OutcomeUnknown):
-    """The same, and the agent may do what it was asked to."""
+    """A failed call whose request the agent may still carry out."""
 
 
 def fault_of(error: BaseException) -> Fault:
-    """Return what one of `FAULTS` means."""
+    """Return the fault for one of `FAULTS`."""
     cause = error.__cause__ if isinstance(error, A2AClientError) and error.__cause__ is not None else error
     match cause:
         case RefusedError():

@@ -1,4 +1,4 @@
-"""Turns what a remote agent has said into a tool result. Pure."""
+"""Turns a remote agent's messages and tasks into a tool result. Pure."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _ERRORS = {
 
 
 def state_name(task: Task) -> str:
-    """Return the task's state as people write it: `working`, `input-required`."""
+    """Return the task's state in its usual form: `working`, `input-required`."""
     state = task.status.state
     known = state in TaskState.values()
     return TaskState.Name(state).removeprefix("TASK_STATE_").lower().replace("_", "-") if known else f"state {state}"
 
 
 def is_at_rest(task: Task) -> bool:
-    """Return whether the task goes no further by itself."""
+    """Return whether the task makes no further progress by itself."""
     return task.status.state in ENDED | ASKING
 
 
@@ -68,10 +68,10 @@ def result_of_message(message: Message) -> ToolResult:
 
 
 def result_of(task: Task, settings: RemoteSettings) -> ToolResult:
-    """Return the result of a task at rest: all that it has made, and what the agent says last.
+    """Return the result of a task at rest: all its artifacts, and the agent's last message.
 
-    Where it asks for something, the model is told how to answer if a further call can.
-    Raises ValueError, or an error of protobuf's JSON format, for what can't be expressed.
+    If the task asks for input, the text explains how to answer, provided that a further call can. Raises ValueError, or
+    an error of protobuf's JSON format, for content that can't be expressed.
     """
     made = [part for artifact in task.artifacts for part in _parts(artifact.parts)]
     said = list(_parts(task.status.message.parts))
@@ -106,7 +106,7 @@ def _last_words(task: Task) -> list[ResultPart]:
 
 
 def _parts(parts: Iterable[Part]) -> Iterator[ResultPart]:
-    """Yield the parts of one message or artifact; texts that follow each other are pieces of one text."""
+    """Yield the parts of one message or artifact; adjacent texts are pieces of one text."""
     pieces: list[str] = []
     for part in parts:
         if part.WhichOneof("content") == "text":
@@ -137,7 +137,7 @@ def _part(part: Part) -> ResultPart:
 
 
 def _with_integers(data: Any) -> Any:
-    """Return the data with whole numbers as such: the protocol's types know only floating-point ones."""
+    """Return the data with integral numbers as integers: the protocol has only floating-point ones."""
     match data:
         case dict():
             return {key: _with_integers(value) for key, value in data.items()}

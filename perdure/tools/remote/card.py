@@ -1,4 +1,4 @@
-"""Reads the card of a remote agent, of today's form or an older one, and tells by it how the agent is spoken to."""
+"""Reads the card of a remote agent, in its current or an older form, and derives the agent's protocol."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def description_of(text: str, skills: Iterable[tuple[str, str]]) -> str:
 
 @dataclass(frozen=True)
 class Card:
-    """A card as it was read."""
+    """A card as read."""
 
     form: Form
     document: JsonView
 
     def description(self, settings: RemoteSettings, description: str | None) -> str:
-        """Return what the model is told of the agent: what the file says, else the card; and the agent's skills."""
+        """Return the agent's description for the model: the file's, else the card's; and the agent's skills."""
         text = description or _text(self.document.get("description")) or f"Hands a task to the agent {settings.agent}."
         skills = self.document.get("skills")
         known = [each for each in skills if isinstance(each, Mapping)] if isinstance(skills, list) else []
@@ -53,7 +53,7 @@ class Card:
 
 
 async def read_card(http: Http, settings: RemoteSettings) -> Card:
-    """Read the agent's card. Raises ToolUnavailable when it can't be had in time, or is none."""
+    """Read the agent's card. Raises ToolUnavailable if it is not available in time, or invalid."""
     seconds = settings.options.discovery_timeout
     try:
         async with asyncio.timeout(seconds):
@@ -66,7 +66,7 @@ async def read_card(http: Http, settings: RemoteSettings) -> Card:
 
 
 async def _first_card(http: Http, settings: RemoteSettings) -> Card:
-    """Read the first card that is where cards are. Raises HttpFailure, and ValueError for what is there instead."""
+    """Read the first card at the possible addresses. Raises HttpFailure, and ValueError for anything else there."""
     headers = [("Accept", b"application/json"), *settings.headers()]
     absent = wrong = ""
     for url in settings.cards:

@@ -12,7 +12,9 @@ from ..http import Content, Http, HttpAnswer, HttpFailure, HttpRequest
 from .settings import RemoteSettings
 
 USER = "user"
-"""The role of the task where `DELEGATED` is not known: by that, an agent of KAOS tells it from what a person asks."""
+"""The role of the task for agents that do not know `DELEGATED`, with which a KAOS agent distinguishes it from a
+person's request.
+"""
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_EXCERPT = 1000
 _REFUSED = (400, 422)
@@ -21,7 +23,7 @@ _REFUSED = (400, 422)
 async def answer_of(
     http: Http, settings: RemoteSettings, task: str, before: Sequence[Message], *, role: str, traceparent: str = ""
 ) -> str:
-    """Return what the agent answers. A server that refuses the role of the task gets it once more as a user's.
+    """Return the agent's answer. If a server refuses the role of the task, it is sent again as a user's.
 
     Raises HttpFailure.
     """

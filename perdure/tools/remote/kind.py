@@ -21,7 +21,7 @@ from .chat import USER, answer_of
 from .settings import DEFAULT_TIMEOUT, DelegateOptions, RemoteSettings, remote_problems, remote_settings
 
 MARGIN = 5.0
-"""Seconds after the time-out of a task, for what is to be done then."""
+"""Seconds after a task's time-out for the remaining work."""
 _MESSAGE: JsonObject = {
     "type": "object",
     "properties": {
@@ -54,8 +54,8 @@ class A2AKind(ToolKind):
     asks_others: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        # Not later, in the thread of tools: the OpenAI SDK uses this module as soon as `sys.modules` has it, which is
-        # before another thread has imported all of it.
+        # Not later, in the thread of tools: the OpenAI SDK uses this module as soon as `sys.modules` has it, even
+        # before another thread has finished importing it.
         if importlib.util.find_spec("httpx") is not None:
             importlib.import_module("httpx")
 
@@ -64,7 +64,7 @@ class A2AKind(ToolKind):
         return remote_problems(tool)
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """One function of the tool's name, described by the agent's card. Raises ToolOfferError."""
+        """Return one function with the tool's name, described by the agent's card. Raises ToolOfferError."""
         require_client()
         from .a2a_card import callable_part, description_of_card, fetch_card
 
@@ -83,7 +83,7 @@ class A2AKind(ToolKind):
     async def execute(self, call: KindCall) -> ToolResult:
         """Send the message, and follow the task until it rests.
 
-        Raises AgentError when the agent can't be asked or followed, and ToolOfferError without the client's package.
+        Raises AgentError if the agent can't be called or followed, and ToolOfferError without the client's package.
         """
         require_client()
         from .a2a import remote_call
@@ -101,16 +101,16 @@ class A2AKind(ToolKind):
 
 
 class DelegateKind(A2AKind):
-    """Agents that take a task, by A2A, or by Chat Completions as those of KAOS do."""
+    """Agents that accept a task, by A2A, or by Chat Completions as KAOS agents do."""
 
     def __init__(self) -> None:
         super().__init__()
         self._http = Http()
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """One function, described by the file, or by the agent's card.
+        """Return one function, described by the file, or by the agent's card.
 
-        Raises ToolUnavailable where the card is needed and can't be had, and ToolOfferError without A2A's package.
+        Raises ToolUnavailable if the card is needed and unavailable, and ToolOfferError without A2A's package.
         """
         settings, options = _delegation(tool)
         if options.protocol == "openai":
@@ -123,7 +123,9 @@ class DelegateKind(A2AKind):
         return [_offering_of(tool, options, description, {"role": DELEGATED if card.form == "kaos" else USER})]
 
     async def execute(self, call: KindCall) -> ToolResult:
-        """Hand over the task, and return the agent's answer, or why there is none. Never raises for what it does."""
+        """Hand over the task, and return the agent's answer, or the reason for its absence. Never raises for the
+        agent's behaviour.
+        """
         settings, options = _delegation(call.tool)
         if not str(call.arguments[TASK]).strip():
             text = settings.failure_text(f"missing {TASK!r}: say what the agent is to do")
@@ -155,7 +157,7 @@ class DelegateKind(A2AKind):
         return ToolResult.of_text(answer)
 
     async def abandon(self, call: KindCall) -> None:
-        """Cancel the remote task that a lost attempt has begun, where there are tasks. Raises as A2A's client does."""
+        """Cancel the remote task that a lost attempt has begun, if there are tasks. Raises as A2A's client does."""
         if "a2a" in call.details:
             await super().abandon(_a2a_call(call))
 
@@ -184,8 +186,8 @@ def _offering_of(tool: Tool, options: DelegateOptions, description: str, details
 
 
 def _part_for_a2a(card: Card, settings: RemoteSettings) -> JsonObject:
-    """Return what a call by A2A needs of a card. Raises ToolUnavailable for a card that says nothing that can be
-    called.
+    """Return the parts of a card that a call by A2A needs. Raises ToolUnavailable for a card without a callable
+    address.
     """
     require_client("agents that speak A2A")
     from .a2a_card import callable_part, parsed_card

@@ -1,4 +1,4 @@
-"""What declarations of remote agents say: where the agent is, how requests are let in, how long to wait. No network."""
+"""Settings in declarations of remote agents: address, authentication, time-outs. No network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...worker_limits import Origin
 from ..http import origin_of
 
 DEFAULT_TIMEOUT = 600.0
-"""Seconds for one call: an agent takes its time."""
+"""Seconds for one call: agents are slow."""
 WELL_KNOWN = "/.well-known/"
 CARD_PATHS = ("agent-card.json", "agent.json", "agent")
 """Below `WELL_KNOWN`: A2A's since 0.3, A2A's before that, and that of KAOS."""
@@ -38,11 +38,11 @@ class Options(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 
     discovery_timeout: float = Field(default=15.0, gt=0, le=55)
-    """Seconds until the agent's card must be there."""
+    """Seconds within which the agent's card must be available."""
     reconnect_timeout: float = Field(default=60.0, ge=0, le=86400)
-    """For so many seconds an agent that has begun may be out of reach before the call fails."""
+    """Seconds for which an agent may be out of reach after it has begun, before the call fails."""
     allowed_hosts: tuple[str, ...] = ()
-    """Further hosts, `name` or `name:port`, that the card may point at. They are sent the credentials, too."""
+    """Further hosts, `name` or `name:port`, that the card may name. They get the credentials, too."""
     headers: dict[str, str] = Field(default={}, repr=False)
     """Sent with every request."""
 
@@ -52,51 +52,51 @@ class DelegateOptions(Options):
 
     discovery_timeout: float = Field(default=5.0, gt=0, le=55)
     protocol: Literal["auto", "a2a", "openai"] = "auto"
-    """`auto` is what the agent's card says."""
+    """`auto` takes the protocol of the agent's card."""
     model: str = ""
-    """What the agent is called in requests by Chat Completions; the tool's name after `delegate_to_` if empty."""
+    """The agent's name in Chat Completions requests; if empty, the tool's name after `delegate_to_`."""
     timeout: float = Field(default=DEFAULT_TIMEOUT, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds for one task."""
 
 
 @dataclass(frozen=True)
 class RemoteSettings:
-    """A declaration without problems."""
+    """A declaration without faults."""
 
     name: str
     """The tool's name."""
     endpoint: str
-    """The agent's base URL, without a slash at the end."""
+    """The agent's base URL, without a trailing slash."""
     key: str | None = field(default=None, repr=False)
     options: Options = field(default=Options(), repr=False)
     repeats: bool = False
-    """Whether the file wants executions repeated that have failed."""
+    """Whether the file wants failed executions repeated."""
     card: str = ""
-    """The URL of its card, if the file names it."""
+    """The URL of its card, if the file has it."""
 
     @property
     def delegation(self) -> DelegateOptions | None:
-        """Options of a tool that delegates, whose calls are tasks: no further call can add to one."""
+        """Options of a tool that delegates, whose calls are complete tasks: a further call can't continue one."""
         return self.options if isinstance(self.options, DelegateOptions) else None
 
     @property
     def agent(self) -> str:
-        """Agent's name, for people and for itself."""
+        """The agent's name, for people and for itself."""
         return (self.delegation and self.delegation.model) or self.name.removeprefix(DELEGATE)
 
     @property
     def address(self) -> str:
-        """Return where the agent is, as errors may show it."""
+        """Return the agent's address for error texts."""
         return f"{origin_of(self.endpoint)}{urlsplit(self.endpoint).path}"[:200]
 
     @property
     def chat(self) -> str:
-        """Return where Chat Completions are asked for."""
+        """Return the URL for Chat Completions."""
         return f"{self.endpoint}{'' if self.endpoint.endswith('/v1') else '/v1'}/chat/completions"
 
     @property
     def cards(self) -> list[str]:
-        """URLs at which the card may be, the likeliest first."""
+        """URLs that may have the card, the likeliest first."""
         if self.card:
             return [self.card]
         below = self.endpoint.removesuffix("/v1")
@@ -106,8 +106,8 @@ class RemoteSettings:
         return urls
 
     def allows(self, url: str) -> bool:
-        """Return whether requests may go there: to the endpoint's host and port, or an allowed one, and not less
-        encrypted.
+        """Return whether requests may go to the URL: to the endpoint's host and port, or an allowed one, with no less
+        encryption.
         """
         asked, own = _origin(url), _origin(self.endpoint)
         if asked is None or own is None or (own.scheme == "https" and asked.scheme != "https"):
@@ -116,15 +116,15 @@ class RemoteSettings:
         return any(each is not None and asked[1:] == each[1:] for each in allowed)
 
     def credentials(self, schemes: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers that let a request in. `schemes` is what `way_in` has read from the card."""
+        """Return the headers that authenticate a request. `schemes` is the result of `way_in` for the card."""
         return {**self.options.headers, **self._key_header(schemes)}
 
     def failure_text(self, why: str) -> str:
-        """Return what the model reads of a call that has failed."""
+        """Return the model's text for a failed call."""
         return f"{DELEGATION_FAILED}{why}]" if self.delegation else f"Error: {why}"
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """Return the headers of a request that no card has a say in; one of the file's own comes before the key's."""
+        """Return the headers of a request before the card is known; the file's own headers override the key's."""
         own = self.options.headers
         key = {} if any(name.lower() == "authorization" for name in own) else self._key_header({})
         return [(name, value.encode()) for name, value in {**own, **key}.items()]
@@ -140,7 +140,7 @@ class RemoteSettings:
 
 
 def remote_settings(tool: Tool) -> RemoteSettings:
-    """Return the settings of a declared tool that has no problems. Raises ValueError for one that has."""
+    """Return the settings of a declared tool without faults. Raises ValueError for one with faults."""
     if found := remote_problems(tool):
         raise ValueError("; ".join(found))
     assert isinstance(tool, CustomTool)
@@ -157,9 +157,7 @@ def remote_settings(tool: Tool) -> RemoteSettings:
 
 
 def remote_problems(tool: Tool) -> Sequence[str]:
-    """Return what is wrong with the declaration, a sentence each; references to the environment may still be
-    unresolved.
-    """
+    """Return the faults of the declaration, a sentence each; references to the environment may still be unresolved."""
     if not isinstance(tool, CustomTool):
         return [f"expected kind: delegate, not {tool.kind!r}"]
     unknown = sorted(set(tool.model_extra or ()) - _KEYS)
@@ -174,7 +172,7 @@ def _options_of(tool: Tool) -> type[Options]:
 
 
 def _places(tool: CustomTool) -> tuple[str, str]:
-    """Return the agent's base URL, and that of its card where the file names it."""
+    """Return the agent's base URL, and that of its card if the file has it."""
     url = (tool.connection.endpoint if tool.connection else None) or ""
     if tool.kind != REMOTE:
         return url.rstrip("/"), ""
