@@ -29,7 +29,7 @@ one it is the embedded server: one per data folder (`PERDURE_HOME`), shared by a
 ended with the last of them, its runs kept in a file for a year after their end (`PERDURE_RETENTION_DAYS`).
 
 A run whose worker is gone, because its command was killed or its machine was switched off, goes on with
-`perdure resume ID`. A run that has ended is the beginning of another with `perdure run --continue ID "…"`.
+`perdure resume ID`. A run that has ended is the beginning of another with `perdure fork ID --steer "…"`.
 
 `perdure --install-completion` makes the shell complete commands, options and the ids of runs, which it asks of a server
 that is running. [Watching a run](watching.md) has pictures of what a terminal shows.

@@ -118,6 +118,12 @@ def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
         yield with_script(agent, model)
 
 
+def endpoint_of(agent: Agent) -> str:
+    """Return the address of the agent's model; "" for the provider's own."""
+    connection = agent.model.connection if agent.model else None
+    return (connection and connection.endpoint) or ""
+
+
 def script_at(endpoint: str, source: str) -> ScriptedModel:
     """Scripted model at the port that `endpoint` names. Raises `UsageProblem` when there is no such script."""
     from ..testing import ScriptedModel

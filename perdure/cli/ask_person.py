@@ -1,11 +1,10 @@
-"""Asks on the terminal about calls that wait, and what to do after Ctrl-C, while the run is being watched."""
+"""Asks on the terminal about calls that wait, while the run is being watched."""
 
 from __future__ import annotations
 
 import asyncio
 import getpass
 import json
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import NamedTuple
 from temporalio.service import RPCError
 
 from ..client import RunHandle
-from ..commands import command_line, decision_command
+from ..commands import command_line
 from ..declared_tools import ApprovalPolicy
 from ..errors import ApprovalError
 from ..events import RunEvent
@@ -23,7 +22,7 @@ from ..text import one_line
 from ..tool_calls import PendingApproval
 from .console import describe_call, say
 from .problems import Failure, UsageProblem
-from .terminal import Ask, Terminal
+from .screen import Screen
 
 DENIED = "denied by a person"
 """The reason of a denial without one."""
@@ -38,10 +37,6 @@ class CallToDecide(NamedTuple):
     shown: str
     run: RunHandle
     """The run that takes the decision: this one, or one that it has called."""
-
-    def report(self, action: str) -> JsonObject:
-        """Return what was done to which call, as JSON."""
-        return {"id": self.run.id, "action": action, "callId": self.id, "digest": self.digest}
 
 
 async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | None) -> CallToDecide:
@@ -120,8 +115,8 @@ def this_user() -> str | None:
         return None
 
 
-_PROMPT = "    y = yes, n REASON = no, e JSON = yes with these arguments: "
-_ANSWER, _CHOICE = "    your answer: ", "    your answer, or the number of a choice: "
+_PROMPT = "    y = yes, n REASON = no, e JSON = yes with these arguments"
+_ANSWER, _CHOICE = "    type your answer", "    type your answer, or the number of a choice"
 _SETTLED = ("decided", "stale", "unknown", "ended")
 """Kinds of refusals after which the question is moot."""
 _SHOWN_ARGUMENTS = 2000
@@ -129,12 +124,12 @@ _SHOWN_ARGUMENTS = 2000
 
 
 @asynccontextmanager
-async def asker_of(handle: RunHandle, terminal: Terminal | None) -> AsyncIterator[Asker | None]:
+async def asker_of(handle: RunHandle, screen: Screen | None) -> AsyncIterator[Asker | None]:
     """Within it, the questions of the run are asked on the terminal; None where there is nobody to ask."""
-    if terminal is None:
+    if screen is None:
         yield None
         return
-    asker = Asker(handle, terminal)
+    asker = Asker(handle, screen)
     task = asyncio.create_task(asker.ask_all())
     try:
         yield asker
@@ -147,9 +142,9 @@ async def asker_of(handle: RunHandle, terminal: Terminal | None) -> AsyncIterato
 class Asker:
     """Asks one question after another, and withdraws one that is answered elsewhere."""
 
-    def __init__(self, handle: RunHandle, terminal: Terminal) -> None:
+    def __init__(self, handle: RunHandle, screen: Screen) -> None:
         self._handle = handle
-        self._terminal = terminal
+        self._screen = screen
         self._asked: asyncio.Queue[RunEvent] = asyncio.Queue()
         self._current: RunEvent | None = None
         self._settled = asyncio.Event()
@@ -175,14 +170,9 @@ class Asker:
         if not await self._waits(requested):
             return
         while not self._settled.is_set():
-            line = await self._terminal.ask(lambda: _show(data), withdrawn=self._settled)
-            if line is None:
-                if self._settled.is_set():
-                    return
-                named = (self._run_of(requested).id, str(requested.call_id), data["digest"])
-                say(f"    {decision_command(*named, kind=data.get('kind', 'approval'))}")
-                return
-            if await self._send_decision(requested, line.strip()):
+            _show(data)
+            line = await self._screen.ask(withdrawn=self._settled)
+            if line is None or await self._send_decision(requested, line.strip()):
                 return
 
     async def _waits(self, requested: RunEvent) -> bool:
@@ -247,109 +237,16 @@ def _signature(requested: RunEvent) -> JsonObject:
     return {"digest": requested.data["digest"], "by": this_user()}
 
 
-def _show(data: JsonView) -> str:
-    """Show what is asked; the prompt for the answer."""
+def _show(data: JsonView) -> None:
+    """Show what is asked, and what can be typed."""
     reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
     if data.get("kind") == "question":
         say(f"  {one_line(str(data['arguments'].get('question')), 2000)}{reason}", "strong")
         for number, choice in enumerate(data["choices"], 1):
             say(f"    {number}. {one_line(choice)}")
-        return _CHOICE if data["choices"] else _ANSWER
+        say(_CHOICE if data["choices"] else _ANSWER)
+        return
     what = f": {one_line(data['description'])}" if data.get("description") else ""
     call = describe_call(data["name"], data["arguments"], _SHOWN_ARGUMENTS)
     say(f"  {call} waits for approval{what}{reason}", "strong")
-    return _PROMPT
-
-
-_MENU_PROMPT = "    d = detach, c = cancel the run, s TEXT = steer it, Enter = go on watching: "
-_STEERING = "    what the agent is to read: "
-
-
-class Detached(Exception):
-    """Raised when the person watches the run no longer; it goes on, if it has a worker."""
-
-
-@asynccontextmanager
-async def menu_on_interrupt(handle: RunHandle, terminal: Terminal | None) -> AsyncIterator[Menu | None]:
-    """Within it, Ctrl-C asks what to do; where there is no terminal, it does what it did before."""
-    if terminal is None:
-        yield None
-        return
-    menu, loop = Menu(handle, terminal), asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGINT)
-    loop.add_signal_handler(signal.SIGINT, menu.interrupt)
-    try:
-        yield menu
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, before)
-        await menu.close()
-
-
-class Menu:
-    """Asks, one time for each Ctrl-C; another one while it asks detaches."""
-
-    def __init__(self, handle: RunHandle, terminal: Terminal) -> None:
-        self._handle = handle
-        self._terminal = terminal
-        self._asking: asyncio.Task[None] | None = None
-        self.detached = asyncio.Event()
-        """Set when the person has decided to watch no longer."""
-
-    def interrupt(self) -> None:
-        """Ask, or detach if this asks already."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask_until_done(), name="ctrl-c")
-        else:
-            self.detached.set()
-
-    async def close(self) -> None:
-        """Ask no longer."""
-        if self._asking:
-            self._asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._asking
-
-    async def _ask_until_done(self) -> None:
-        async with self._terminal.interrupt() as ask:
-            say("")
-            while not await self._obey(await ask(self._show), ask):
-                pass
-            if self.detached.is_set():
-                await asyncio.Event().wait()  # nothing is asked or shown any more
-
-    async def _obey(self, line: str | None, ask: Ask) -> bool:
-        """Do what the line says; False when the question must be put again."""
-        try:
-            return await self._do(line, ask)
-        except RPCError as error:
-            say(f"    {error.message}", "bad")
-            return False
-
-    def _show(self) -> str:
-        say(f"  Run {self._handle.id} is under way. What now? (Ctrl-C again detaches.)", "strong")
-        return _MENU_PROMPT
-
-    async def _do(self, line: str | None, ask: Ask) -> bool:
-        """Do what the line says; False when it says nothing that can be done."""
-        word, _, text = (line or "").strip().partition(" ")
-        match word.lower() if line is not None else "d":
-            case "d" | "detach":
-                self.detached.set()
-            case "c" | "cancel":
-                await self._handle.cancel(f"cancelled on the terminal by {this_user() or 'its user'}")
-                say("    asked the run to end; a running tool gets time to finish")
-            case "s" | "steer":
-                return await self._steer(text.strip() or (await ask(lambda: _STEERING) or "").strip())
-            case "" | "g" | "go":
-                pass
-            case _:
-                say(f"    {one_line(word, 40)!r} is none of these")
-                return False
-        return True
-
-    async def _steer(self, text: str) -> bool:
-        if text:
-            await self._handle.steer(text, by=this_user())
-            say("    sent; the agent reads it before its next model call")
-        return bool(text)
+    say(_PROMPT)

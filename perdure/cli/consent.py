@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import typer
 
 from ..activities.limited import refusals
 from ..agents import Agent, others_of
@@ -18,9 +21,6 @@ from ..worker_limits import WorkerLimits, server_in
 from .console import say
 from .problems import Failure, UsageProblem
 from .server_connection import CommandMemo
-from .terminal import Lines
-
-_ASKED = "Go on? [y/N] "
 
 
 async def require_consent(
@@ -47,20 +47,8 @@ async def require_consent(
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageProblem(f"{title} may not be yours, and would use:\n{told}\nadd --yes to go on without being asked")
     say(f"It may not be yours. Look at this first:\n{told}")
-    if not await _says_yes():
+    if not await asyncio.to_thread(typer.confirm, "Go on?", err=True):
         raise Failure("nothing was started")
-
-
-async def _says_yes() -> bool:
-    lines = Lines()
-    lines.listen()
-    try:
-        lines.begin(_ASKED)
-        line = await lines.line()
-        lines.end(line)
-    finally:
-        lines.leave()
-    return (line or "").strip().lower() in ("y", "yes")
 
 
 def _sources(memo: CommandMemo) -> Iterator[Path]:

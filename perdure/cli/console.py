@@ -49,9 +49,12 @@ def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
         if line := _in_another_form(text, tone):
             print(f"{line}\n", end="", file=sys.stderr, flush=True)  # In one piece: other threads write there, too.
         return
-    shown = visible(text)
-    styled = typer.style(shown, **_STYLES[tone]) if _is_coloured() else shown
-    print(f"{styled}{end}", end="", file=sys.stderr, flush=True)
+    print(f"{styled(text, tone)}{end}", end="", file=sys.stderr, flush=True)
+
+
+def styled(text: str, tone: Tone) -> str:
+    """Return the text without control characters, and in its tone where stderr is a terminal."""
+    return typer.style(visible(text), **_STYLES[tone]) if _is_coloured() else visible(text)
 
 
 def answer(value: Any, *, exact: bool = False) -> None:
@@ -149,19 +152,6 @@ def cached_text(usage: JsonView) -> str:
     return f" ({min(100, 100 * cached // read)} % cached)" if cached and read else ""
 
 
-def describe_decision(data: JsonView) -> str:
-    """Return the call and what a person has decided about it, or one of several, or who is asked now.
-
-    `data` is that of a `permission_completed`, `permission_vote` or `permission_escalated` event.
-    """
-    if "to" in data:
-        return f"{data['name']}: nobody has decided, {data['to']} is asked, too"
-    if vote := data.get("vote"):
-        said = decision_text({**vote, "by": vote["name"], "approved": True, "vouched": True})
-        return f"{data['name']} {said} ({data['votes']} of {data['count']})"
-    return f"{data['name']} {decision_text(data)}"
-
-
 def decision_text(data: JsonView) -> str:
     """Return what a person has decided, such as `denied by Ann: too expensive`."""
     by = f" by {data['by']}{'' if data.get('vouched') else ' (claimed)'}" if data.get("by") else ""
@@ -169,41 +159,6 @@ def decision_text(data: JsonView) -> str:
     reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
     word = ("approved" if data.get("answer") is None else "answered") if data.get("approved") else "denied"
     return f"{word}{by}{edited}{reason}"
-
-
-def describe_progress(data: JsonView) -> str:
-    """`name: done/total text` on one short line, for the data of a `tool_progress` event."""
-    return one_line(f"{data['name']}: {progress_text(data)}")
-
-
-def progress_text(data: JsonView) -> str:
-    """`done/total text` on one short line."""
-    total = data.get("total")
-    far = f"{data['done']:,.10g}" + ("" if total is None else f"/{total:,.10g}")
-    return one_line(f"{far} {data.get('text', '')}")
-
-
-def describe_step(data: JsonView) -> str:
-    """`step 1 of 5`, for the data of a `progress` event."""
-    return f"step {data['step']} of {data['max_steps']}"
-
-
-def describe_warning(data: JsonView) -> str:
-    """Return what a run has cost, and where it ends, for the data of a `cost_warning` event."""
-    limit = data["maxCostUsd"]
-    ends = "" if limit is None else f"; it ends at {format_usd(limit)} (--max-cost-usd)"
-    return f"the run has cost {format_usd(data['costUsd'])} (--warn-cost-usd){ends}"
-
-
-def describe_fallback(data: JsonView) -> str:
-    """Return which model replaces which, for the data of a `model_fallback` event."""
-    return f"{data['failed']} failed ({data['kind']}); {data['model']} is called in its place: {data['message']}"
-
-
-def describe_provider_tool(data: JsonView) -> str:
-    """Return what the provider has executed itself, for the data of a `provider_tool` event."""
-    details = one_line(json.dumps(data["details"], ensure_ascii=False), 200) if data["details"] else ""
-    return " ".join(filter(None, [f"the provider's {data['name']}: {data['status']}", details]))
 
 
 def describe_spending(result: RunResult) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
 from ..commands import ANSWER, command_line
-from ..json_types import JsonObject
+from ..json_types import JsonView
 from ..text import one_line
-from . import console
 from . import shared_options as options
 from .ask_person import DENIED, call_to_decide, read_arguments, this_user
 from .command import execute
@@ -35,27 +34,8 @@ def approve(
     now. Without it, what waits at this moment is approved, and shown.
     """
     arguments = None if changed is None else read_arguments(changed, "--arguments")
-    execute(_approve(id, call, arguments, digest, by, as_json))
-
-
-async def _approve(
-    run_id: str,
-    call_id: str | None,
-    changed: JsonObject | None,
-    digest: str | None,
-    by: str | None,
-    as_json: bool,
-) -> None:
-    async with open_run(run_id) as (_, handle):
-        run_id = handle.id
-        call = await call_to_decide(handle, call_id, digest)
-        await call.run.approve(call.id, arguments=changed, digest=call.digest, by=by or this_user())
-        shown = call.shown if changed is None else f"{call.shown}, with {to_json(changed, indent=None)} instead,"
-        say(f"Approved {shown} of run {call.run.id}. Watch it: {command_line('watch', run_id)}")
-        if as_json:
-            print_answer(
-                {"id": call.run.id, "action": "approve", "callId": call.id, "digest": call.digest, "arguments": changed}
-            )
+    instead = "" if changed is None else f", with {to_json(arguments, indent=None)} instead,"
+    execute(_decide("approve", ("Approved", instead), id, call, digest, by, as_json, {"arguments": arguments}))
 
 
 def deny(
@@ -70,19 +50,7 @@ def deny(
 
     The model is told why, and the run goes on.
     """
-    execute(_deny(id, call, reason, digest, by, as_json))
-
-
-async def _deny(
-    run_id: str, call_id: str | None, reason: str, digest: str | None, by: str | None, as_json: bool
-) -> None:
-    async with open_run(run_id) as (_, handle):
-        run_id = handle.id
-        call = await call_to_decide(handle, call_id, digest)
-        await call.run.deny(call.id, reason, digest=call.digest, by=by or this_user())
-        say(f"Denied {call.shown} of run {call.run.id}. Watch it: {command_line('watch', run_id)}")
-        if as_json:
-            print_answer({**call.report("deny"), "reason": reason})
+    execute(_decide("deny", ("Denied", ""), id, call, digest, by, as_json, {"reason": reason}))
 
 
 def answer(
@@ -97,19 +65,33 @@ def answer(
 
     `perdure deny` leaves it unanswered, with a reason.
     """
-    execute(_answer(id, call, text, digest, by, as_json))
+    _require_own(text)
+    said = (f"Answered {one_line(text)!r} to", "")
+    execute(_decide("answer", said, id, call, digest, by, as_json, {"text": text}))
 
 
-async def _answer(run_id: str, call_id: str, text: str, digest: str | None, by: str | None, as_json: bool) -> None:
+def _require_own(text: str) -> None:
+    """Raises `UsageProblem` for the word that stands for an answer in the commands that perdure shows."""
     if text == ANSWER:
         raise UsageProblem(f"{ANSWER} stands for the answer, expected the answer itself in its place, in quotes")
+
+
+async def _decide(
+    action: Literal["approve", "deny", "answer"],
+    said: tuple[str, str],
+    run_id: str,
+    call_id: str | None,
+    digest: str | None,
+    by: str | None,
+    as_json: bool,
+    decision: JsonView,
+) -> None:
+    """Take the decision, as `RunHandle` has it, and say it: `said` has the words before and after the call."""
     async with open_run(run_id) as (_, handle):
-        run_id = handle.id
         call = await call_to_decide(handle, call_id, digest)
-        await call.run.answer(call.id, text, digest=call.digest, by=by or this_user())
-        watch = command_line("watch", run_id)
-        say(f"Answered {one_line(text)!r} to {call.shown} of run {call.run.id}. Watch it: {watch}")
+        take: Any = getattr(call.run, action)
+        await take(call.id, **decision, digest=call.digest, by=by or this_user())
+        say(f"{said[0]} {call.shown}{said[1]} of run {call.run.id}. Watch it: {command_line('watch', handle.id)}")
         if as_json:
-            console.answer(
-                {"id": call.run.id, "action": "answer", "callId": call.id, "digest": call.digest, "text": text}
-            )
+            report = {"id": call.run.id, "action": action, "callId": call.id, "digest": call.digest}
+            print_answer({**report, **decision})

@@ -10,21 +10,11 @@ import typer
 
 from ..client import RunHandle
 from ..events import RunEvent, as_changes
-from ..json_types import JsonObject
-from ..text import format_usd, one_line
+from ..text import one_line
 from . import shared_options as options
 from .command import execute
-from .console import (
-    answer,
-    describe_call,
-    describe_decision,
-    describe_fallback,
-    describe_progress,
-    describe_provider_tool,
-    describe_usage,
-    describe_warning,
-    to_json,
-)
+from .console import answer, to_json
+from .lines import sentence
 from .problems import UsageProblem
 from .recorded_run import open_run, waiting_shown
 
@@ -85,24 +75,5 @@ async def _events_of(handle: RunHandle, follow: bool, after: str, children: bool
 
 def _line(event: RunEvent) -> str:
     """`seq  iteration  type  what the data says`, cut to fit a line."""
-    line = f"{event.seq:>5}  {event.iteration:>3}  {event.type:<20}  {one_line(_summary(event.data), 120)}".rstrip()
+    line = f"{event.seq:>5}  {event.iteration:>3}  {event.type:<20}  {one_line(sentence(event), 120)}".rstrip()
     return f"{line}  [{event.run_id}]" if event.run_id else line
-
-
-def _summary(data: JsonObject) -> str:
-    if "arguments" in data:
-        if "approved" in data:
-            return describe_decision(data)
-        return describe_call(data["name"], data["arguments"])
-    if "done" in data:
-        return describe_progress(data)
-    if "failed" in data and "model" in data:
-        return describe_fallback(data)
-    if "details" in data:
-        return describe_provider_tool(data)
-    if "warnCostUsd" in data:
-        return describe_warning(data)
-    if usage := data.get("usage"):
-        cost = format_usd(data.get("costUsd"))
-        return f"{describe_usage(usage)}{', ' + cost if cost else ''}"
-    return "  ".join(str(value) for name, value in data.items() if name != "messages")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.service import RPCError
@@ -16,21 +15,19 @@ from ..commands import command_line, shell_word
 from ..declared_tools import needs_gateway
 from ..errors import LimitExceededError, MaxIterationsError, RunCancelled, RunError
 from ..events import RunEvent
-from ..history.link import read_input
 from ..protocol.outcome import RunResult, RunStatus
 from ..protocol.search_attributes import STATUS
-from .ask_person import Detached, Menu, asker_of, menu_on_interrupt
+from ..text import one_line
+from .ask_person import asker_of, this_user
 from .console import answer, answers_beside_says, describe_spending, say
-from .problems import DONE, FAILED, INTERRUPTED
-from .progress import Progress, hold_lines
+from .lines import how_to_go_on
+from .problems import DONE, FAILED, INTERRUPTED, explain
+from .progress import Progress
 from .recorded_run import read_recorded, waiting_shown
 from .run_options import option_name
+from .screen import Screen, has_person, open_screen
 from .server_connection import ServerConnection
-from .terminal import Terminal, open_terminal
-from .view import View
 from .worker_inside import describe_run, mention_missing_worker, resume_command
-
-Shown: TypeAlias = Progress | View
 
 
 async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None:
@@ -43,7 +40,11 @@ async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None
         return
     limit = getattr((await read_recorded(client, run_id)).input.options, option)
     more = f" {option_name(option)} {2 * limit:g}" if limit else ""
-    say(f'  go on from there: perdure run --continue {shell_word(run_id)}{more} "go on"')
+    say(f'  go on from there: perdure fork {shell_word(run_id)}{more} --steer "go on"')
+
+
+class Detached(Exception):
+    """Raised when the person watches the run no longer; it goes on, if it has a worker."""
 
 
 HOLD_SECONDS = 2.0
@@ -70,29 +71,59 @@ async def follow(
 
     Raises `Detached` when the person at the terminal wants to wait no longer.
     """
-    shown = Progress(handle.id) if quiet else await _shown_on(server, handle)
     try:
         async with AsyncExitStack() as stack:
             stack.enter_context(waiting_shown())
+            screen = None if quiet or not has_person() else await stack.enter_async_context(open_screen())
+            shown = Progress(handle.id, screen)
+            stack.callback(shown.end_line)
             mention = mention_missing_worker(server, handle.id, helps=helps, only_missing=quiet and not tells_busy)
             await stack.enter_async_context(alongside(mention))
+            if screen:
+                await stack.enter_async_context(alongside(_do_what_is_typed(handle, screen)))
             if quiet:
                 await stack.enter_async_context(alongside(_mention_holds(server, handle)))
-                result = await handle.result()
-            else:
-                result = await _watch(handle, shown, after)
+            result = await (handle.result() if quiet else shown_to_the_end(handle, shown, screen, after))
     except RunError as error:
-        shown.end_line()
         code = _print_failure(handle, error, as_json=as_json)
         await say_how_to_go_on(server.client, handle.id, error)
         return code
-    finally:
-        shown.end_line()
     if as_json:
         answer({"id": handle.id, "status": "done", **result.model_dump(mode="json", by_alias=True)})
     else:
         _print_result(handle, result, shown, quiet=quiet)
     return DONE
+
+
+ADVICE = (
+    "Ctrl-C again, or Ctrl-D, detaches; /cancel ends the run. Everything else that you type, the agent reads before "
+    "its next model call"
+)
+
+
+async def _do_what_is_typed(handle: RunHandle, screen: Screen) -> None:
+    screen.advice = ADVICE
+    while True:
+        line = await screen.lines.get()
+        try:
+            if line == "/cancel":
+                await cancel_from_terminal(handle)
+            else:
+                await handle.steer(line, by=this_user())
+                say(f"    {SENT}", "faint")
+        except Exception as error:
+            if (explained := explain(error)) is None:
+                raise
+            say(f"    {explained.text}", "bad")
+
+
+SENT = "sent; the agent reads it before its next model call"
+
+
+async def cancel_from_terminal(handle: RunHandle) -> None:
+    """Ask the run to end, in the name of whoever types."""
+    await handle.cancel(f"cancelled on the terminal by {this_user() or 'its user'}")
+    say("    asked the run to end; a running tool gets time to finish", "faint")
 
 
 async def _mention_holds(server: ServerConnection, handle: RunHandle) -> None:
@@ -112,65 +143,35 @@ async def _mention_holds(server: ServerConnection, handle: RunHandle) -> None:
 def _say_why_held(run_id: str, status: RunStatus) -> bool:
     """Return whether the run is held, having said why."""
     for held in status.held:
-        why, how = hold_lines(held.reason, held.why, held.run_id or run_id)
-        say(f"Run {run_id} is {why}", "strong")
-        say(how, "strong")
+        say(f"Run {run_id} is held ({held.reason}): {one_line(held.why, 500)}", "strong")
+        say(how_to_go_on(held.run_id or run_id), "strong")
     return bool(status.held)
 
 
-async def _shown_on(server: ServerConnection, handle: RunHandle) -> Shown:
-    """Return what shows the run: lines in a pipe, more on a terminal."""
-    if not sys.stderr.isatty():
-        return Progress(handle.id)
-    link = await server.client.get_workflow_handle(handle.id).describe()
-    model = (await read_input(server.client, handle.id, link.run_id)).agent.model
-    return View(handle.id, model.id if model else "")
-
-
-async def _watch(handle: RunHandle, shown: Shown, after: int) -> RunResult:
-    """Show the events of the run and return its result; a person at the terminal can be asked, and can ask for more."""
-    async with AsyncExitStack() as stack:
-        terminal = menu = None
-        if isinstance(shown, View):
-            await stack.enter_async_context(alongside(shown.animate()))
-            terminal = await stack.enter_async_context(open_terminal(shown))
-            menu = await stack.enter_async_context(menu_on_interrupt(handle, terminal))
-        return await shown_to_the_end(handle, shown, terminal, menu, after)
-
-
-async def shown_to_the_end(
-    handle: RunHandle, shown: Shown, terminal: Terminal | None, menu: Menu | None, after: int = 0
-) -> RunResult:
+async def shown_to_the_end(handle: RunHandle, shown: Progress, screen: Screen | None, after: int = 0) -> RunResult:
     """Show the run until it ends, and return its result. Raises `Detached`, and as `RunHandle.result` does."""
-    async with alongside(_show_events(handle, shown, terminal, after)) as showing:
-        ended = asyncio.ensure_future(handle.result())
+    async with alongside(_show_events(handle, shown, screen, after)) as showing:
+        ended, left = asyncio.ensure_future(handle.result()), asyncio.ensure_future(_left(screen))
         try:
-            await _first(ended, menu)
+            await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
+            before = -1
+            while ended.done() and not (showing.done() or left.done()) and shown.shown > before:
+                before = shown.shown
+                waits = [showing, left]
+                await asyncio.wait(waits, timeout=_LAST_EVENTS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 raise Detached
-            await _last_events(showing, shown, menu)
             return ended.result()
         finally:
             ended.cancel()
+            left.cancel()
 
 
-async def _first(ended: asyncio.Future[Any], menu: Menu | None, timeout: float | None = None) -> None:
-    """Wait until this has ended, or the person has detached."""
-    detached = asyncio.ensure_future((menu.detached if menu else asyncio.Event()).wait())
-    try:
-        await asyncio.wait([ended, detached], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        detached.cancel()
+async def _left(screen: Screen | None) -> None:
+    await (screen.left if screen else asyncio.Event()).wait()
 
 
-async def _last_events(showing: asyncio.Task[None], shown: Shown, menu: Menu | None) -> None:
-    before = -1
-    while not showing.done() and shown.shown > before and not (menu and menu.detached.is_set()):
-        before = shown.shown
-        await _first(showing, menu, _LAST_EVENTS_SECONDS)
-
-
-def _print_result(handle: RunHandle, result: RunResult, shown: Shown, *, quiet: bool) -> None:
+def _print_result(handle: RunHandle, result: RunResult, shown: Progress, *, quiet: bool) -> None:
     """Print the answer, unless it was streamed to the terminal on which it would be printed."""
     streamed, output = shown.streamed_text if answers_beside_says() else "", result.output
     if not streamed or not isinstance(output, str) or output.strip() != streamed:
@@ -181,7 +182,7 @@ def _print_result(handle: RunHandle, result: RunResult, shown: Shown, *, quiet: 
         say(f"Run {handle.id} is done: {describe_spending(result)}", "faint")
     if result.is_incomplete:
         say(f"Run {handle.id} reached a limit: this result is incomplete.", "bad")
-        say(f'  go on from there: perdure run --continue {shell_word(handle.id)} "go on"')
+        say(f'  go on from there: perdure fork {shell_word(handle.id)} --steer "go on"')
 
 
 def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
@@ -208,8 +209,8 @@ async def alongside(aid: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Tas
             say(f"  the progress can't be shown: {error}", "faint")
 
 
-async def _show_events(handle: RunHandle, shown: Shown, terminal: Terminal | None, after: int) -> None:
-    async with asker_of(handle, terminal) as asker:
+async def _show_events(handle: RunHandle, shown: Progress, screen: Screen | None, after: int) -> None:
+    async with asker_of(handle, screen) as asker:
         async for event in handle.stream(after, children=True):
             if asker and event.type == "permission_completed":
                 asker.settle(event)

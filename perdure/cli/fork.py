@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 
 from ..agents import Agent
 from ..client import RunHandle
-from ..client.fork import Changes, Fork, fork_of
+from ..client.fork import Changes, fork_of
 from ..commands import command_line
 from ..history.chain import Chain
 from . import shared_options as options
@@ -22,8 +21,7 @@ from .recorded_run import find_run, read_recorded
 from .run import perform
 from .run_options import CommandWithRunOptions, chosen_fields, run_options
 from .server_connection import ServerConnection
-from .start import CodeSources, RunRequest, StartArguments, consent_to, hooks_of, load_code, memo_for, shared_queue
-from .user_code import UserCode
+from .start import CodeSources, RunRequest, StartArguments, code_to_go_on, hooks_of, require_functions, shared_queue
 
 _OPEN = ("running", "waiting_for_approval", "held")
 
@@ -50,6 +48,7 @@ def fork(
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
     credentials: options.Credentials = None,
+    scripted: options.Scripted = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the fork, print its id, and exit.")] = False,
     new_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The fork's id; default: a new, readable one.")
@@ -70,11 +69,10 @@ def fork(
     """
     revised = load_agent(agent) if agent else None
     request = RunRequest(
-        agent_or_text=id,
+        agent=id,
         inputs=inputs or [],
         inputs_json=inputs_json,
-        continued=id,
-        sources=CodeSources(tools or (), guardrails or (), compactor or (), credentials=credentials),
+        sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, credentials=credentials),
         fields=chosen_fields(context),
         id=new_id,
         task_queue=task_queue,
@@ -95,7 +93,7 @@ async def _begin(
     model: str | None,
     agent: Agent | None,
 ) -> StartArguments:
-    run_id = request.agent_or_text
+    run_id = request.agent
     if run_id.endswith(".jsonl"):
         raise UsageProblem(
             f"{run_id!r} is an export, expected the id of a run on the server. What takes an export: "
@@ -104,14 +102,12 @@ async def _begin(
     handle = await find_run(server, run_id)
     run_id, before = handle.id, await iteration_at(handle, at)
     recorded = await read_recorded(server.client, run_id)
-    memo = memo_for(recorded, request.sources)
-    if agent is not None:
-        memo = replace(memo, scripted=None)  # the model of that file answers
-    if request.detach and memo.scripted:
+    if request.detach and (request.sources.scripted or (recorded.memo.scripted and agent is None)):
         raise UsageProblem("--detach: the model of this run is scripted, and ends with this command")
     given = read_given(agent, request.inputs, request.inputs_json)
-    await consent_to(server, request, recorded, recorded.input.agent if agent is None else None, memo)
-    code = request.sources.load() if request.sources else load_code(memo)
+    code, memo = await code_to_go_on(server, request, recorded, recorded.input.agent if agent is None else None)
+    if agent is not None:
+        memo = replace(memo, scripted=request.sources.scripted)  # The model of that file answers.
     fields = run_options({**request.fields, **hooks_of(code)}).model_dump(exclude_unset=True)
     try:
         fork = await fork_of(Chain(server.client, run_id), before, Changes(steer, model, agent, fields, given))
@@ -119,27 +115,19 @@ async def _begin(
         raise UsageProblem(f"--{error}") from error
     queue = shared_queue(fork.task_queue, run_id)
     if code or (queue is None and request.task_queue is None):
-        _require_tools(fork, code, run_id)
-    if memo.folder and not request.sources:
-        # Tools find their files where the run was started.
-        os.chdir(memo.folder)
+        command = command_line("fork", run_id, more="… --tools file.py")
+        require_functions(fork.agent, code, f"a fork of run {run_id}", command)
     return StartArguments(fork.agent, fork.inputs, fork.messages, fork.options, code, memo, queue, fork.start)
 
 
-async def iteration_at(run: RunHandle, at: int | None) -> int:
-    """Return the iteration that `--at` means: a negative one counts from the end, and None is where the run stands."""
+async def iteration_at(run: RunHandle, at: int | None) -> int | None:
+    """Return the iteration that `--at` means: a negative one counts from the end, and without one it is the current.
+
+    None is the end of a closed run.
+    """
     if at is not None and at >= 0:
         return at
     status = await run.status()
-    if at is None:
-        at = -1 if status.status in _OPEN else 0
-    return max(status.iteration + 1 + at, 1)
-
-
-def _require_tools(fork: Fork, code: UserCode, run_id: str) -> None:
-    needed = [tool.name for tool in fork.agent.tools or [] if tool.kind == "function"]
-    if missing := [name for name in needed if name not in code.tools]:
-        raise UsageProblem(
-            f"a fork of run {run_id} needs {', '.join(missing)}, expected their functions. "
-            f"Type: {command_line('fork', run_id, more='… --tools file.py')}"
-        )
+    if at is None and status.status not in _OPEN:
+        return None
+    return max(status.iteration + 1 + (-1 if at is None else at), 1)

@@ -11,10 +11,10 @@ import typer
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from ..client.brakes import brakes_in_force, facts_of, pause_runs, release_runs
+from ..client.brakes import brakes_in_force, pause_runs, release_run, release_runs
 from ..commands import command_line, shell_word
 from ..json_types import JsonObject
-from ..protocol.brakes import Brake, RunFacts, Scope
+from ..protocol.brakes import Brake, Scope
 from ..protocol.names import GO_ON
 from ..protocol.run import GoOn
 from ..text import count_of
@@ -23,7 +23,7 @@ from .ask_person import local_time, this_user
 from .command import execute, use_command_class
 from .completion import Filters
 from .console import answer, say
-from .filters import ManyCommand, query_explained
+from .filters import ManyCommand
 from .many import Report, RunSelection, for_each, selected_ids, selection_of, show_dry_run, show_report
 from .problems import UsageProblem
 from .server_connection import ServerConnection, connect_to_server
@@ -153,7 +153,6 @@ async def _let_go_on(server: ServerConnection, selection: RunSelection, go_on: G
             continue
         if look and not ids:
             break
-        await _release_found(server.client, selection, ids, go_on.by)
         more = await for_each(ids, lambda id: _signal(server.client, id, go_on))
         report.done += more.done
         report.failed += more.failed
@@ -174,23 +173,6 @@ async def _held_ids(server: ServerConnection, selection: RunSelection, known: se
     return [id for id in await selected_ids(server, selection, "held") if id not in known]
 
 
-async def _release_found(client: Client, selection: RunSelection, ids: Sequence[str], by: str | None) -> None:
-    """Take other brakes off the runs that are found."""
-    left = await brakes_in_force(client)
-    if not left or not ids:
-        return
-    found: dict[str, RunFacts] = {}
-    if selection.ids:
-        for id in ids:
-            found[id] = facts_of(await client.get_workflow_handle(id).describe())
-    else:
-        query = replace(selection.filters, status=selection.filters.status or "held").query()
-        with query_explained(selection.filters):
-            found = {run.id: facts_of(run) async for run in client.list_workflows(query)}
-    for brake in left:
-        if among := [id for id in ids if id in found and brake.is_on(found[id])]:
-            await release_runs(client, [brake.id], runs=among, by=by)
-
-
 async def _signal(client: Client, id: str, go_on: GoOn) -> None:
+    await release_run(client, id, by=go_on.by)
     await client.get_workflow_handle(id).signal(GO_ON, go_on)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -25,11 +24,10 @@ from .command import execute, use_command_class
 from .console import answer, say
 from .follow import follow_to_the_end
 from .problems import DONE, UsageProblem
-from .recorded_run import find_run
 from .run_options import CommandWithRunOptions, chosen_fields
 from .server_connection import ServerConnection, connect_to_server
 from .shared_options import DEFAULT_QUEUE
-from .start import CodeSources, RunRequest, StartArguments, begin_after, begin_with_file, served_as
+from .start import CodeSources, RunRequest, StartArguments, begin_with_file, served_as
 from .user_code import UserCode, require_mocks
 from .worker_inside import resume_command, worker_command, worker_inside
 
@@ -40,17 +38,10 @@ Begin = Callable[[ServerConnection], Awaitable[StartArguments]]
 @use_command_class(CommandWithRunOptions)
 def run(
     context: typer.Context,
-    agent_file: Annotated[
-        str,
-        typer.Argument(metavar="AGENT.prompty", help="The agent's file; with --continue, what to say to the agent."),
-    ],
+    agent_file: options.AgentFile,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
     deps: options.Deps = None,
-    continued: Annotated[
-        str | None,
-        typer.Option("--continue", metavar="ID", help="Go on where this run ended, with what is said next."),
-    ] = None,
     model: options.OtherModel = None,
     provider: options.Provider = None,
     endpoint: options.Endpoint = None,
@@ -86,14 +77,11 @@ def run(
     Without TEMPORAL_ADDRESS an embedded Temporal server is used. A worker runs inside this command when --tools
     is given, or when the embedded server has none; otherwise the workers of the task queue execute the run.
 
-    With --continue a new run begins with the conversation of one that has ended, and with the same agent, options
-    and tools, where no others are given.
     """
     request = RunRequest(
-        agent_or_text=agent_file,
+        agent=str(agent_file),
         inputs=inputs or [],
         inputs_json=inputs_json,
-        continued=continued,
         sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock, credentials),
         fields=chosen_fields(context),
         id=id,
@@ -105,21 +93,17 @@ def run(
         choice=model_choice(model, provider, endpoint),
         yes=yes,
     )
-    execute(perform(request, _from_file(request) or partial(_after, request)))
+    execute(perform(request, _from_file(request)))
 
 
-def _from_file(request: RunRequest) -> StartArguments | None:
-    """Load what the run begins with, unless it continues another; say what is wrong before a server starts."""
+def _from_file(request: RunRequest) -> StartArguments:
+    """Load what the run begins with; say what is wrong before a server starts."""
     if request.detach and request.sources.scripted:
         raise UsageProblem("--detach and --scripted exclude each other: the scripted model ends with this command")
     if request.detach and request.sources.mock:
         raise UsageProblem("--detach and --mock exclude each other: the worker honours mocks (perdure worker --mock)")
     require_mocks(asked=request.sources.mock, scripted=request.sources.scripted, quiet=request.quiet)
-    if request.continued is None:
-        return begin_with_file(request)
-    if request.inputs or request.inputs_json:
-        raise UsageProblem("--continue and --input exclude each other: inputs are for a prompt, which is not used anew")
-    return None
+    return begin_with_file(request)
 
 
 async def perform(request: RunRequest, beginning: StartArguments | Begin) -> int:
@@ -132,7 +116,7 @@ async def perform(request: RunRequest, beginning: StartArguments | Begin) -> int
             server = await stack.enter_async_context(connect_to_server())
             begin = await beginning(server)
             agent = stack.enter_context(scripted_agent(begin.agent, begin.script))
-        run_id = request.id or readable_id(begin.agent.name or Path(request.agent_or_text).stem)
+        run_id = request.id or readable_id(begin.agent.name or Path(request.agent).stem)
         wanted = request.task_queue or begin.task_queue
         inside = await _needs_worker_inside(server, request, begin, wanted)
         queue = wanted or (f"{DEFAULT_QUEUE}-{run_id}" if inside else DEFAULT_QUEUE)
@@ -173,12 +157,6 @@ def telling_if_interrupted(run_id: str) -> Iterator[None]:
         status, cancel = command_line("status", run_id), command_line("cancel", run_id)
         say(f"Run {run_id} may have been started: {status}    end it: {cancel}")
         raise
-
-
-async def _after(request: RunRequest, server: ServerConnection) -> StartArguments:
-    assert request.continued is not None
-    handle = await find_run(server, request.continued)
-    return await begin_after(server, handle, request)
 
 
 async def _needs_worker_inside(

@@ -109,7 +109,6 @@ def serve(
     grace: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Time for open requests and streams to finish.")
     ] = 5.0,
-    metrics_port: options.MetricsPort = None,
     metrics_address: options.MetricsAddress = None,
     webhook: Annotated[
         list[str] | None,
@@ -138,7 +137,7 @@ def serve(
     )
     _require_protected(host, is_open=not known and not open_to_all)
     limits = Limits(max_request_bytes, max_open, max_open_each, _rate(rate))
-    metrics = endpoint(metrics_port, metrics_address, "metrics")
+    metrics = endpoint(metrics_address)
     chosen = {
         "hooks": _hooks_of(code),
         "answers_tasks": answer_tasks,

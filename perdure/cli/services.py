@@ -66,7 +66,6 @@ def dev(
     serve_port: Annotated[int, typer.Option(help="The port of that gateway; 0 is any free one.")] = 8400,
     port: options.Port = None,
     ui_port: options.UiPort = None,
-    metrics_port: options.MetricsPort = None,
     metrics_address: options.MetricsAddress = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
@@ -78,7 +77,7 @@ def dev(
     --serve there is a gateway, too, which restarts like it.
     """
     named = named_code(tools, guardrails, compactor, credentials)
-    metrics = endpoint(metrics_port, metrics_address, "metrics")
+    metrics = endpoint(metrics_address)
     command = worker_arguments(named, task_queue, prompt_root, grace=5.0, metrics=metrics, mock=mock)
     commands = [command, _serving(serve, serve_port, task_queue)] if serve else [command]
     execute(

@@ -157,12 +157,11 @@ Watch = Annotated[
 ]
 Port = Annotated[int | None, typer.Option("--port", help="The server's port; default: 7233, or any free one.")]
 UiPort = Annotated[int | None, typer.Option("--ui-port", help="The UI's port; default: 8233, or any free one.")]
-MetricsPort = Annotated[
-    int | None,
-    typer.Option("--metrics-port", min=1, max=65535, help="Serve metrics for Prometheus on this port of 127.0.0.1."),
-]
 MetricsAddress = Annotated[
-    str | None, typer.Option("--metrics-address", metavar="HOST:PORT", help="The same on another address.")
+    str | None,
+    typer.Option(
+        "--metrics-address", metavar="[HOST:]PORT", help="Serve metrics for Prometheus there; on 127.0.0.1 by default."
+    ),
 ]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
@@ -182,9 +181,6 @@ LogFormat = Annotated[
 ]
 
 
-def endpoint(port: int | None, address: str | None, of: Literal["metrics", "health"]) -> str | None:
-    """Return the `HOST:PORT` that the options name; None for none. Raises `typer.BadParameter` for both options."""
-    if port is not None and address is not None:
-        text = f"excludes --{of}-port, which names a port of 127.0.0.1"
-        raise typer.BadParameter(text, param_hint=f"--{of}-address")
-    return f"127.0.0.1:{port}" if port is not None else address
+def endpoint(address: str | None) -> str | None:
+    """Return the `HOST:PORT` that an option names; None for none."""
+    return f"127.0.0.1:{address}" if address and address.isdecimal() else address

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
 
-import typer
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -19,7 +17,6 @@ from ..declared_tools import needs_gateway
 from ..history.chain import Chain
 from ..history.link import read_input
 from ..json_types import JsonObject, JsonView
-from ..messages import Message
 from ..payloads.encryption import EncryptionError
 from ..payloads.failures import text_of
 from ..protocol.outcome import RunStatus
@@ -34,6 +31,7 @@ from .console import (
     describe_call,
     describe_seconds,
     describe_usage,
+    in_columns,
     short_call,
 )
 from .ls import tell_encrypted
@@ -47,18 +45,13 @@ _SHOWN_CALL, _SHOWN_FAILURE, _SHOWN_ERROR = 50, 80, 200
 
 
 def in_lines(run: JsonView) -> Iterator[str]:
-    """Yield the head, a blank line, and a line for each iteration; with messages, each iteration's follow its line."""
+    """Yield the head, a blank line, and a line for each iteration."""
     yield from _head(run)
     yield ""
-    told = _by_iteration(run.get("messages", []))
     if run["first_kept"] > 1:
         yield f"The iterations before {run['first_kept']} are not kept any more."
-    yield from told.get(0, [])
     waiting = {(each.get("iteration"), each["call_id"]) for each in run["pending_approvals"] if not each.get("run_id")}
-    table = _table(run["iterations"], waiting, has_ended=bool(run["ended"]))
-    for line, each in zip(table, run["iterations"], strict=True):
-        yield line
-        yield from told.get(each["iteration"], [])
+    yield from _table(run["iterations"], waiting, has_ended=bool(run["ended"]))
 
 
 def _head(run: JsonView) -> Iterator[str]:
@@ -131,11 +124,7 @@ def _table(iterations: Sequence[JsonView], waiting: Container[tuple[int, str]], 
         rows = [[row[0], name, *row[1:]] for row, name in zip(rows, names, strict=True)]
     if not any(row[-3] for row in rows):
         rows = [[*row[:-3], *row[-2:]] for row in rows]
-    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
-    return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]).rstrip()
-        for row in rows
-    ]
+    return in_columns(rows)
 
 
 def _row(each: JsonView, waiting: Container[tuple[int, str]], *, has_ended: bool) -> list[str]:
@@ -212,27 +201,6 @@ def _children(tool: JsonView) -> str:
     return f"run {run['id']} ({', '.join(filter(None, used))})"
 
 
-def _by_iteration(told: Sequence[JsonView]) -> dict[int, list[str]]:
-    """Return the messages as paragraphs, by the iteration that has added them."""
-    found: dict[int, list[str]] = {}
-    for each in told:
-        found.setdefault(each["iteration"], []).append(_paragraph(each))
-    return found
-
-
-def _paragraph(told: JsonView) -> str:
-    message = Message.model_validate(told["message"])
-    gone = f", trimmed before iteration {told['gone']}" if told["gone"] is not None else ""
-    summary = ", in the place of trimmed messages" if told["is_summary"] else ""
-    lines = [
-        *message.text.split("\n"),
-        *(f"→ {short_call(call.name, call.arguments)}" for call in message.tool_calls),
-        *(f"[{part.kind}]" for part in message.parts if part.kind != "text"),
-    ]
-    shown = "\n      ".join(visible(line) for line in lines if line)
-    return f"    [{message.role}{summary}{gone}] {shown}".rstrip()
-
-
 async def failure_of(chain: Chain, described: WorkflowExecutionDescription | None = None) -> dict[str, str]:
     """Return the kind and the whole text of the error; empty for a run that has not failed.
 
@@ -249,7 +217,6 @@ async def failure_of(chain: Chain, described: WorkflowExecutionDescription | Non
 
 def show(
     id: options.RunId,
-    messages: Annotated[bool, typer.Option("--messages", "-m", help="What was said, too, trimmed or not.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a run did, a line for each iteration.
@@ -257,15 +224,15 @@ def show(
     A line has the model, its tokens and their cost, how long the model took, and each tool with its outcome, its
     attempts and the run that it has called. A run that is under way is shown as far as it is.
     """
-    execute(_show(id, messages, as_json))
+    execute(_show(id, as_json))
 
 
-async def _show(run_id: str, messages: bool, as_json: bool) -> None:
+async def _show(run_id: str, as_json: bool) -> None:
     async with open_run(run_id) as (server, handle):
         run_id = handle.id
         try:
             with waiting_shown():
-                found = await summary(server, handle, messages=messages)
+                found = await summary(server, handle)
         except EncryptionError as error:
             await tell_encrypted(server, run_id, error, as_json=as_json)
             return
@@ -276,8 +243,8 @@ async def _show(run_id: str, messages: bool, as_json: bool) -> None:
         answer(line)
 
 
-async def summary(server: ServerConnection, handle: RunHandle, *, messages: bool) -> JsonObject:
-    """Read the run as JSON: what it is, how it stands, its iterations and, if asked for, its messages.
+async def summary(server: ServerConnection, handle: RunHandle) -> JsonObject:
+    """Read the run as JSON: what it is, how it stands, and its iterations.
 
     Raises `RPCError` when there is no such run.
     """
@@ -286,7 +253,6 @@ async def summary(server: ServerConnection, handle: RunHandle, *, messages: bool
     status = await handle.status()
     found = await survey(chain)
     now = 0.0 if described.close_time else await server_time(server.client)
-    told = {"messages": [each.model_dump(mode="json", by_alias=True) for each in found.messages]} if messages else {}
     return {
         "id": handle.id,
         "status": status.status,
@@ -304,7 +270,6 @@ async def summary(server: ServerConnection, handle: RunHandle, *, messages: bool
         "pending_approvals": [each.model_dump(mode="json", by_alias=True) for each in status.pending_approvals],
         "queue_without_worker": status.queue_without_worker,
         "iterations": [_as_json(each) for each in found.iterations],
-        **told,
     }
 
 

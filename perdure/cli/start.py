@@ -1,27 +1,24 @@
-"""Start of `perdure run`: an agent's file and its inputs, or where an earlier run ended."""
+"""What runs are started with: an agent's file and its inputs, or what is recorded of an earlier run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..agents import Agent, with_others
-from ..client import RunHandle
+from ..agents import Agent
 from ..client.connection import environment_names_a_server
-from ..client.run_input import loaded_agent
 from ..client.starting import StartOptions, start_arguments
-from ..commands import shell_word
-from ..errors import RunError
+from ..json_types import JsonObject
 from ..messages import Message
 from ..model_choice import AS_WRITTEN, ModelChoice
 from ..options import RunOptions
 from .agent_file import load_checked, read_inputs
 from .consent import require_consent
-from .problems import Failure, UsageProblem
-from .recorded_run import ExistingRun, read_recorded
+from .problems import UsageProblem
+from .recorded_run import ExistingRun
 from .run_options import run_options
 from .server_connection import CommandMemo, ServerConnection
 from .user_code import CODE_OPTIONS, UserCode, load_user_code
@@ -77,10 +74,10 @@ class CodeSources:
 class RunRequest:
     """Arguments of `perdure run`."""
 
-    agent_or_text: str
+    agent: str
+    """The agent's file, or the id of the run that goes on."""
     inputs: list[str]
     inputs_json: Path | None
-    continued: str | None
     sources: CodeSources
     fields: dict[str, Any]
     id: str | None
@@ -106,7 +103,7 @@ def served_as(tenant: str | None, weight: float | None, priority: int | None) ->
     return start
 
 
-def begin_with_file(request: RunRequest) -> StartArguments:
+def begin_with_file(request: RunRequest, read: Callable[..., JsonObject] = read_inputs) -> StartArguments:
     """Begin a run of the agent in the file; what can't work is refused here, before anything is started.
 
     Raises `UsageProblem`, and what `load_checked` raises.
@@ -115,7 +112,7 @@ def begin_with_file(request: RunRequest) -> StartArguments:
     code = sources.load()
     options = run_options({**request.fields, **hooks_of(code)})
     agent = _load(request, code)
-    given = read_inputs(agent, request.inputs, request.inputs_json)
+    given = read(agent, request.inputs, request.inputs_json)
     memo = command_memo(code, sources.scripted, mock=sources.mock)
     return StartArguments(agent, given, None, options, code, memo, None)
 
@@ -124,7 +121,7 @@ def _load(request: RunRequest, code: UserCode) -> Agent:
     has_model = not (request.sources.scripted or request.sources.mock)
     elsewhere = not code and has_model and (request.detach or environment_names_a_server())
     return load_checked(
-        Path(request.agent_or_text),
+        Path(request.agent),
         code.tools,
         choice=request.choice,
         has_model=has_model,
@@ -133,64 +130,54 @@ def _load(request: RunRequest, code: UserCode) -> Agent:
     )
 
 
-async def begin_after(server: ServerConnection, handle: RunHandle, request: RunRequest) -> StartArguments:
-    """Begin a run that goes on where the given one ended, with what the user says next.
+async def code_to_go_on(
+    server: ServerConnection, request: RunRequest, recorded: ExistingRun, agent: Agent | None
+) -> tuple[UserCode, CommandMemo]:
+    """Return the code of a run that goes on from a recorded one, as `recorded_code` does, and its memo."""
+    sources, memo = request.sources, recorded.memo
+    works_here = bool(sources) or memo.has_code or server.embedded is not None
+    asked = agent if works_here and not request.detach else None
+    title = f"What goes on from run {recorded.description.id}"
+    code = await recorded_code(server, title, asked, memo, sources, yes=request.yes, quiet=request.quiet)
+    scripted = sources.scripted or memo.scripted
+    if sources:
+        return code, command_memo(code, scripted, mock=sources.mock)
+    return code, CommandMemo(memo.folder, memo.sources, scripted, sources.mock)
 
-    Agent, options and code are those of that run, unless the command names others. Raises `Failure` while the run is
-    under way, and `UsageProblem`.
+
+async def recorded_code(
+    server: ServerConnection,
+    title: str,
+    agent: Agent | None,
+    memo: CommandMemo,
+    sources: CodeSources,
+    *,
+    yes: bool,
+    quiet: bool,
+) -> UserCode:
+    """Return the code that options name, else that of the recorded command; its folder is the current one then.
+
+    Raises as `require_consent` does, which says first what the agent and that code use, and `UsageProblem`.
     """
-    sources = request.sources
-    recorded = await read_recorded(server.client, handle.id)
-    if not recorded.has_ended:
-        raise Failure(
-            f"run {handle.id} is still under way, expected one that has ended. Send it a message instead: "
-            f'perdure steer {shell_word(handle.id)} "…"'
-        )
-    memo = memo_for(recorded, sources)
-    agent = with_others(loaded_agent(recorded.input.agent, request.choice), recorded.input.agents)
-    await consent_to(server, request, recorded, agent, memo)
-    code = sources.load() if sources else load_code(memo)
-    return StartArguments(
-        agent=agent,
-        inputs=recorded.input.inputs,
-        messages=[*await _conversation_of(handle), Message.user(request.agent_or_text)],
-        options=run_options({**request.fields, **hooks_of(code)}, base=recorded.input.options),
-        code=code,
-        memo=memo,
-        task_queue=shared_queue(recorded.description.task_queue, handle.id),
-        more={"deps": recorded.input.deps, "handoffs": recorded.input.handoffs},
-    )
+    is_own = server.embedded is not None
+    await require_consent(title, agent, None if sources else memo, is_own=is_own, yes=yes, quiet=quiet)
+    if sources:
+        return sources.load()
+    if not (memo.sources or memo.scripted):
+        return UserCode()
+    named = memo.sources or {}
+    with memo.in_folder():
+        code = load_user_code(*(named.get(option, ()) for option in CODE_OPTIONS))
+    if not sources.scripted:
+        os.chdir(memo.folder or ".")  # Tools and scripts are found where the run was started.
+    return code
 
 
-async def consent_to(
-    server: ServerConnection, request: RunRequest, recorded: ExistingRun, agent: Agent | None, memo: CommandMemo
-) -> None:
-    """Raises as `require_consent` does where a recorded run's code or agent would act here, and nobody wants that."""
-    works_here = bool(request.sources) or memo.has_code or server.embedded is not None
-    await require_consent(
-        f"What goes on from run {recorded.description.id}",
-        agent if works_here and not request.detach else None,
-        None if request.sources else memo,
-        is_own=server.embedded is not None,
-        yes=request.yes,
-        quiet=request.quiet,
-    )
-
-
-def memo_for(recorded: ExistingRun, sources: CodeSources) -> CommandMemo:
-    """Return the memo of a run that goes on from a recorded one. Raises `UsageProblem`."""
-    if not sources:
-        memo = recorded.memo
-        return CommandMemo(memo.folder, memo.sources, sources.scripted or memo.scripted, sources.mock)
-    return command_memo(sources.load(), sources.scripted or recorded.memo.scripted, mock=sources.mock)
-
-
-async def _conversation_of(handle: RunHandle) -> list[Message]:
-    """Return the conversation at the run's end, however it ended."""
-    try:
-        return (await handle.result()).messages
-    except RunError as error:
-        return error.messages
+def require_functions(agent: Agent, code: UserCode, what: str, command: str) -> None:
+    """Raises `UsageProblem`, with the command to type, where functions of the agent's tools are missing."""
+    needed = [tool.name for tool in agent.tools or [] if tool.kind == "function"]
+    if missing := [name for name in needed if name not in code.tools]:
+        raise UsageProblem(f"{what} needs {', '.join(missing)}, expected their functions. Type: {command}")
 
 
 def shared_queue(task_queue: str, run_id: str) -> str | None:
@@ -212,13 +199,6 @@ def _only_name(option: str, named: Mapping[str, Any]) -> str | None:
     if len(named) > 1:
         raise UsageProblem(f"{option} names {', '.join(named)}, expected one: a run uses one")
     return next(iter(named), None)
-
-
-def load_code(memo: CommandMemo) -> UserCode:
-    """Load the code that a command was given, from where it was typed. Raises `UsageProblem`."""
-    sources = memo.sources or {}
-    with memo.in_folder():
-        return load_user_code(*(sources.get(option, ()) for option in CODE_OPTIONS))
 
 
 def command_memo(code: UserCode, scripted: str | None, *, mock: bool = False) -> CommandMemo:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,6 @@ from .command import execute, use_command_class
 from .console import answer, say
 from .problems import Failure, UsageProblem
 from .recorded_run import open_run, waiting_shown
-from .trace_tree import print_tree
 
 BY_ENVIRONMENT = "-"
 """What stands after `--send` where no endpoint does."""
@@ -98,7 +96,8 @@ async def _trace(run_id: str, outputs: Outputs, *, content: bool, children: bool
         with waiting_shown():
             spans = await handle.trace(content=content or captures_content(), children=children)
     if outputs == Outputs(False, None, None, None):
-        _print_tree(spans)
+        for line in lines(spans):
+            answer(line)
     if outputs.as_json:
         _print_json(spans)
     if outputs.html:
@@ -108,14 +107,6 @@ async def _trace(run_id: str, outputs: Outputs, *, content: bool, children: bool
         _write(Path(outputs.tracy), spans, lambda path: _write_tracy(path, spans, is_folder=is_folder))
     if outputs.endpoint:
         await _send(spans, None if outputs.endpoint == BY_ENVIRONMENT else outputs.endpoint)
-
-
-def _print_tree(spans: Sequence[ReadableSpan]) -> None:
-    if sys.stdout.isatty():
-        print_tree(spans)
-        return
-    for line in lines(spans):
-        answer(line)
 
 
 def _print_json(spans: Sequence[ReadableSpan]) -> None:

@@ -7,15 +7,13 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from temporalio.worker import Worker
 
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
@@ -35,36 +33,6 @@ from .server_connection import ServerConnection, connect_to_server
 from .shared_options import DEFAULT_QUEUE, endpoint
 from .user_code import UserCode, load_user_code, say_mocks
 from .worker_inside import current_version_command
-
-SECONDS = 2.0
-"""The time between two touches."""
-
-
-@asynccontextmanager
-async def fresh_file(path: Path | None, worker: Worker) -> AsyncIterator[None]:
-    """Touch the file while the block runs, as long as the event loop turns and the worker works; then remove it.
-
-    Does nothing without a path. Raises `UsageProblem` when the file can't be written.
-    """
-    if path is None:
-        yield
-        return
-    try:
-        path.touch()
-    except OSError as error:
-        raise UsageProblem(f"--health-file {str(path)!r}: the file can't be written ({error.strerror})") from error
-    task = asyncio.create_task(_touch(path, worker))
-    try:
-        yield
-    finally:
-        task.cancel()
-        path.unlink(missing_ok=True)
-
-
-async def _touch(path: Path, worker: Worker) -> None:
-    while not worker.is_shutdown:
-        path.touch()
-        await asyncio.sleep(SECONDS)
 
 
 def worker(
@@ -102,20 +70,14 @@ def worker(
     reload: Annotated[bool, typer.Option("--reload", help="Restart when files change.")] = False,
     watch: options.Watch = None,
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
-    health_file: Annotated[
-        Path | None,
-        typer.Option("--health-file", metavar="FILE", help="Touch it every 2 s while the worker is well."),
-    ] = None,
-    health_port: Annotated[
-        int | None,
+    health_address: Annotated[
+        str | None,
         typer.Option(
-            "--health-port", min=1, max=65535, help="Serve /health/live and /health/ready on this port of 127.0.0.1."
+            "--health-address",
+            metavar="[HOST:]PORT",
+            help="Serve /health/live and /health/ready there; on 127.0.0.1 by default.",
         ),
     ] = None,
-    health_address: Annotated[
-        str | None, typer.Option("--health-address", metavar="HOST:PORT", help="The same on another address.")
-    ] = None,
-    metrics_port: options.MetricsPort = None,
     metrics_address: options.MetricsAddress = None,
     metrics_by_tenant: Annotated[
         bool, typer.Option("--metrics-by-tenant", help="Metrics of runs have their tenants as a label.")
@@ -133,8 +95,8 @@ def worker(
     rates = _rates(rate or ())
     allowed = {"commands": allow_commands, "env": allow_env, "hosts": allow_hosts, "kinds": allow_kinds}
     limits = WorkerLimits.from_environment().with_names(allowed)
-    metrics = endpoint(metrics_port, metrics_address, "metrics")
-    health = endpoint(health_port, health_address, "health")
+    metrics = endpoint(metrics_address)
+    health = endpoint(health_address)
     more.require_version(deployment, build_id, reload=reload)
     sizes = more.given_sizes(
         max_concurrent_workflow_tasks=max_concurrent_workflow_tasks,
@@ -169,7 +131,7 @@ def worker(
         build_id=build_id,
         **sizes,
     )
-    work = _work(code, settings, health_file=health_file, health=health, end=end, as_json=as_json)
+    work = _work(code, settings, health=health, end=end, as_json=as_json)
     execute(work, is_service=True, metrics=metrics, grace=grace)
 
 
@@ -185,7 +147,6 @@ async def _work(
     code: UserCode,
     settings: JsonObject,
     *,
-    health_file: Path | None,
     health: str | None,
     end: Callable[[], Awaitable[object]],
     as_json: bool,
@@ -200,7 +161,7 @@ async def _work(
             **code.for_worker(),
             **settings,
         )
-        async with serving_health(health, running) as works, running, fresh_file(health_file, running):
+        async with serving_health(health, running) as works, running:
             _say_what_works(server, code, settings, as_json=as_json)
             with works:
                 await end()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Any, ParamSpec, cast
 
@@ -279,22 +279,5 @@ def wait_for_result(coroutine: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
-    return _in_another_thread(coroutine)
-
-
-def _in_another_thread(coroutine: Coroutine[Any, Any, T]) -> T:
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            results.append(asyncio.run(coroutine))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="perdure-blocking-call")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    with ThreadPoolExecutor(1, "perdure-blocking-call") as thread:
+        return thread.submit(asyncio.run, coroutine).result()

@@ -137,25 +137,34 @@ class Registration:
     """Name → the type that it has there; the server gives a name only one."""
 
 
+async def registration_of(client: Client) -> Registration:
+    """Return what the namespace has; what it lacks is `added`. Raises `RPCError`.
+
+    The server accepts a known name with another type, and ignores that type, so it is asked what it has.
+    """
+    listed = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace), retry=True
+    )
+    found = Registration()
+    for key in search_attributes.ALL:
+        type = listed.custom_attributes.get(key.name)
+        if type is None:
+            found.added.append(key.name)
+        elif int(type) == int(key.indexed_value_type):
+            found.existing.append(key.name)
+        else:
+            found.mismatched[key.name] = type_name(type)
+    return found
+
+
 async def set_up_namespace(client: Client) -> Registration:
     """Add the search attributes that the namespace lacks, and say which there were; calling it again changes nothing.
 
-    The server accepts a known name with another type, and ignores that type, so it is asked first what it has. Raises
-    `ConfigurationError` where only an administrator may ask and add, and `RPCError` when the server refuses otherwise.
+    Raises `ConfigurationError` where only an administrator may ask and add, and `RPCError` when the server refuses
+    otherwise.
     """
     try:
-        listed = await client.operator_service.list_search_attributes(
-            ListSearchAttributesRequest(namespace=client.namespace), retry=True
-        )
-        found = Registration()
-        for key in search_attributes.ALL:
-            type = listed.custom_attributes.get(key.name)
-            if type is None:
-                found.added.append(key.name)
-            elif int(type) == int(key.indexed_value_type):
-                found.existing.append(key.name)
-            else:
-                found.mismatched[key.name] = type_name(type)
+        found = await registration_of(client)
         if found.added:
             await client.operator_service.add_search_attributes(_request(client, found.added), retry=True)
     except RPCError as error:

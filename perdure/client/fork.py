@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -103,17 +104,18 @@ class Changes:
     """For the prompt of another agent."""
 
 
-async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
-    """Return what a run starts with that goes on as this one stood before iteration `at`.
+async def fork_of(chain: Chain, at: int | None, changes: Changes) -> Fork:
+    """Return what a run starts with that goes on as this one stood before iteration `at`; None is where it has ended.
 
     Raises ValueError for an iteration that the run does not have, or that the namespace does not keep any more,
     ConfigurationError for an agent that does not fit the conversation, what `load` raises, and `RPCError` when there is
     no such run.
     """
     described = await chain.describe()
-    link = await _link_with(chain, described.run_id, at)
+    link = await _link_with(chain, described.run_id, sys.maxsize if at is None else at)
     is_closed = described.close_time is not None and link.next_run_id is None
-    before = await conversation_before(chain.client, link, at)
+    before = await conversation_before(chain.client, link, sys.maxsize if at is None else at)
+    at = before.last + 1 if at is None else at
     messages = await _conversation(chain, link, at, before, is_closed)
     input = link.input
     agent, inputs = _agent(input), {**input.inputs, **(changes.inputs or {})}

@@ -1,4 +1,4 @@
-"""What a gateway counts and measures, where its process serves metrics (`perdure serve --metrics-port`)."""
+"""What a gateway counts and measures, where its process serves metrics (`perdure serve --metrics-address`)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
-from perdure.cli.console import describe_decision
+from perdure.cli.lines import describe_decision
 from perdure.client.connection import has_waited
 
 

@@ -53,7 +53,7 @@ async def waiting(cli: Cli) -> AsyncIterator[str]:
     "command",
     [
         *("watch -- ID", "watch --json -- ID", "result --json -- ID", "show -- ID"),
-        *("show -m -- ID", "show --json -- ID", "status -- ID", "status --json -- ID", "events -- ID"),
+        *("show --json -- ID", "status -- ID", "status --json -- ID", "events -- ID"),
         *("events --json -- ID", "messages -- ID", "messages --json -- ID", "export -- ID", "trace -- ID"),
         *("trace --json --content -- ID", "result --call=CALL --json -- ID", "result --call none -- ID"),
         *(
@@ -64,7 +64,7 @@ async def waiting(cli: Cli) -> AsyncIterator[str]:
             "fork --at 9 -- ID",
         ),
         *("approve -- ID", "deny -- ID CALL", "answer -- ID CALL TEXT", "ls --limit 100", "ls --limit 100 --json"),
-        *("ls --sessions", "chat --session=ID -m TEXT", "run --continue=ID -d TEXT", "run -- ID", "export -- noneID"),
+        *("ls --sessions", "chat --session=ID -m TEXT", "fork --steer=TEXT -d -- ID", "run -- ID", "export -- noneID"),
         *("validate hostile.prompty", "validate hostile.prompty --show-request"),
         *("schedule show -- ID", "worker --tools TEXT"),
     ],
@@ -76,7 +76,7 @@ async def test_commands_about_a_run_that_has_ended(cli: Cli, done: str, command:
 @pytest.mark.parametrize(
     "command",
     [
-        *("status -- ID", "status --json -- ID", "show -- ID", "show --json -- ID", "show -m -- ID", "events -- ID"),
+        *("status -- ID", "status --json -- ID", "show -- ID", "show --json -- ID", "events -- ID"),
         *("trace -- ID", "messages -- ID", "ls --waiting", "ls --waiting --json", "approve -- ID none"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.cli.console import describe_progress
+from perdure.cli.lines import sentence
 from perdure.cli.progress import Progress
 from perdure.events import RunEvent
 
@@ -18,6 +18,10 @@ def told(done: float, call: str = "c1", **more: Any) -> RunEvent:
 
 def test_a_line_for_each_call_and_second(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress("r")
+    for seq, call in enumerate(("c1", "c2")):
+        data = {"name": "work", "arguments": "{}"}
+        progress.show(RunEvent(seq=seq, type="tool_call_start", iteration=1, data=data, call_id=call))
+    capsys.readouterr()
     for event in (told(1), told(2), told(0.5, "c2", total=None, text="")):
         progress.show(event)
     assert capsys.readouterr().err.split("\n") == ["    work: 1/2,000 step by step", "    work: 0.5", ""]
@@ -28,11 +32,11 @@ def test_a_failure_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     progress.show(RunEvent(seq=1, type="error", iteration=1, data={"message": text}, call_id="c1"))
     for seq in (2, 3):
         progress.show(RunEvent(seq=seq, type="tool_result", iteration=1, data={"result": text}, call_id="c1"))
-    assert capsys.readouterr().err.split("\n") == [f"  {text}", f"    → {text}", ""]
+    assert capsys.readouterr().err == 2 * f"    → {text}\n"
 
 
 def test_what_it_says() -> None:
-    assert describe_progress(told(1999).data) == "work: 1,999/2,000 step by step"
+    assert sentence(told(1999)) == "work: 1,999/2,000 step by step"
 
 
 def test_thoughts_and_text_have_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:

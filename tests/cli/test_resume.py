@@ -97,7 +97,7 @@ async def test_an_ended_run_is_not_resumed(cli: Cli, run_id: str) -> None:
     assert (await cli("run", "ages.prompty", *scripted, "--id", run_id)).code == 0
     refused = await cli("resume", run_id)
     assert refused.code == 1
-    assert f"perdure run --continue {run_id}" in refused.stderr
+    assert f"perdure fork {run_id} --steer" in refused.stderr
 
 
 async def test_tools_that_have_moved(cli: Cli, elsewhere: Cli, tmp_path: Path, run_id: str) -> None:

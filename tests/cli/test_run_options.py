@@ -24,8 +24,8 @@ def run_id() -> str:
 async def test_a_run_that_a_limit_ended_goes_on(cli: Cli, run_id: str) -> None:
     limited = await cli(*AGES, "--id", run_id, "--max-iterations", "1")
     assert limited.code == 1
-    assert f'perdure run --continue {run_id} --max-iterations 2 "go on"' in limited.stderr
-    went_on = await cli("run", "--continue", run_id, "--max-iterations", "2", "go on", "--json")
+    assert f'perdure fork {run_id} --max-iterations 2 --steer "go on"' in limited.stderr
+    went_on = await cli("fork", run_id, "--max-iterations", "2", "--steer", "go on", "--json")
     assert went_on.code == 0, went_on.stderr
     said = json.loads(went_on.stdout)
     assert [message["role"] for message in said["messages"]][:5] == ["system", "user", "assistant", "tool", "user"]
@@ -34,15 +34,7 @@ async def test_a_run_that_a_limit_ended_goes_on(cli: Cli, run_id: str) -> None:
 
 async def test_a_budget_is_named_with_its_option(cli: Cli, run_id: str) -> None:
     limited = await cli(*AGES, "--id", run_id, "--max-tool-calls", "1")
-    assert f'perdure run --continue {run_id} --max-tool-calls 2 "go on"' in limited.stderr
-
-
-async def test_a_run_that_is_under_way_is_not_continued(cli: Cli, run_id: str) -> None:
-    await cli("run", "ages.prompty", "--input", "person=Ann", "--detach", "--id", run_id, "--task-queue", run_id)
-    refused = await cli("run", "--continue", run_id, "and Bo?")
-    assert (refused.code, refused.stdout) == (1, "")
-    assert f"perdure steer {run_id}" in refused.stderr
-    assert (await cli("cancel", run_id)).code == 0
+    assert f'perdure fork {run_id} --max-tool-calls 2 --steer "go on"' in limited.stderr
 
 
 async def test_a_run_that_was_terminated_goes_on(cli: Cli, run_id: str) -> None:
@@ -51,7 +43,7 @@ async def test_a_run_that_was_terminated_goes_on(cli: Cli, run_id: str) -> None:
 
     client = await Client.connect(cli.environment["TEMPORAL_ADDRESS"])
     await client.get_workflow_handle(run_id).terminate()
-    went_on = await cli("run", "--continue", run_id, "go on", "--tools", "tools.py", "--scripted", "tools.py:script")
+    went_on = await cli("fork", run_id, "--steer", "go on", "--tools", "tools.py", "--scripted", "tools.py:script")
     assert (went_on.code, went_on.stdout) == (0, "go on is 50.\n"), went_on.stderr
 
 

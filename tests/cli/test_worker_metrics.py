@@ -1,4 +1,4 @@
-"""`perdure worker --metrics-port`."""
+"""`perdure worker --metrics-address`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def test_a_worker_serves_metrics(cli: Cli) -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])
-    worker = await cli.start("worker", "--metrics-port", port, "--task-queue", f"metrics-{port}")
+    worker = await cli.start("worker", "--metrics-address", port, "--task-queue", f"metrics-{port}")
     await worker.says("Worker on")
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         assert "temporal_request_total{" in answer.read().decode()

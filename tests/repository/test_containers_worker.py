@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import signal
-import subprocess
-import time
+import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ..support.command_line import Cli
+from ..support.dev_server import free_port
 from ..support.waiting import wait_for
 
 COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
 WORKER: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())["services"]["worker"]
-FILE = "/tmp/perdure-worker"
 
 
 def test_the_worker_gets_storage_and_provider_variables() -> None:
@@ -26,29 +25,24 @@ def test_the_worker_gets_storage_and_provider_variables() -> None:
         assert passed[name] is None, "an empty value would count as set"
 
 
-async def test_the_health_check_tells_a_worker_that_hangs(cli: Cli, tmp_path: Path, task_queue: str) -> None:
-    file = tmp_path / "worker"
-    [kind, check] = WORKER["healthcheck"]["test"]
-    assert kind == "CMD-SHELL"
-    assert FILE in WORKER["command"]
-    check = check.replace("$$", "$").replace(FILE, str(file))
+async def test_the_health_check_tells_a_worker_that_hangs(cli: Cli, task_queue: str) -> None:
+    [kind, _, *arguments] = WORKER["healthcheck"]["test"]
+    assert kind == "CMD"
+    assert WORKER["command"][WORKER["command"].index("--health-address") + 1] == "8080"
+    address = f"127.0.0.1:{free_port()}"
+    check = [sys.executable, *(each.replace("127.0.0.1:8080", address) for each in arguments)]
 
-    def is_healthy() -> bool:
-        return subprocess.run(["sh", "-c", check], capture_output=True, check=False).returncode == 0
+    async def is_healthy() -> bool:
+        process = await asyncio.create_subprocess_exec(*check, stderr=asyncio.subprocess.DEVNULL)
+        return await process.wait() == 0
 
-    assert not is_healthy(), "before the start"
-    worker = await cli.start("worker", "--task-queue", task_queue, "--health-file", str(file))
+    assert not await is_healthy(), "before the start"
+    worker = await cli.start("worker", "--task-queue", task_queue, "--health-address", address)
     await worker.says("Worker on")
-    assert is_healthy()
+    assert await is_healthy()
     worker.process.send_signal(signal.SIGSTOP)
-    long_ago = time.time() - 61
-    os.utime(file, (long_ago, long_ago))
-    assert not is_healthy(), "the worker hangs"
+    assert not await is_healthy(), "the worker hangs"
     worker.process.send_signal(signal.SIGCONT)
-
-    async def healthy() -> bool:
-        return is_healthy()
-
-    await wait_for(healthy)
+    await wait_for(is_healthy)
     assert (await worker.finish(signal.SIGTERM)).code == 0
-    assert not is_healthy(), "after the end"
+    assert not await is_healthy(), "after the end"

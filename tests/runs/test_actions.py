@@ -99,7 +99,7 @@ async def test_what_a_history_shows_is_what_the_server_counts(counting: Server, 
                 await run.result()
                 [id] = (counted := await run.actions()).called
                 called = await run.called(id).actions()
-            shown = await summary(ServerConnection(stage.client, None), run, messages=False)
+            shown = await summary(ServerConnection(stage.client, None), run)
             await asyncio.sleep(METERED_SECONDS)
             metered = await counting.actions(namespace)
     recorded = sum(metered[kind] for kind in metered.keys() - UNRECORDED)

@@ -106,7 +106,7 @@ async def test_a_call_that_no_worker_has_begun_with_is_shown_as_never_executed(
         await run.cancel()
         with pytest.raises(RunCancelled):
             await run.result()
-    lines = list(in_lines(await summary(ServerConnection(stage.client, None), run, messages=False)))
+    lines = list(in_lines(await summary(ServerConnection(stage.client, None), run)))
     assert paid == []
     assert '✗ pay(claim="c7", euros=12.5) never executed' in lines[-1]
     assert "attempt" not in lines[-1]

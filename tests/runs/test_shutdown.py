@@ -79,7 +79,7 @@ async def test_in_a_tool_that_must_not_run_twice(
     assert gate.entered == 1
     assert result.messages[3].text == f"Error: Tool 'pay' failed: its worker was lost while it ran{NEEDS_APPROVAL}"
     assert result.messages[3].metadata["status"] == "error"
-    lines = list(in_lines(await summary(ServerConnection(stage.client, None), run, messages=False)))
+    lines = list(in_lines(await summary(ServerConnection(stage.client, None), run)))
     assert any("✗ pay() failed, its outcome is not known, " in line for line in lines), lines
     logged = f"Run {run.id} does not know the outcome of the call call_pay of tool 'pay', which may have taken effect"
     assert [record.levelname for record in caplog.records if record.getMessage().startswith(logged)] == ["WARNING"]

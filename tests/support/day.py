@@ -59,7 +59,7 @@ class Day:
         """A worker of the command line, with these tools of that file, until the block ends."""
         (self._folder / file).write_text(tools)
         command = [sys.executable, "-m", "perdure.cli", "worker", "--task-queue", QUEUE, "--tools", f"{file}:{names}"]
-        measured = ["--metrics-port", str(self._metrics)] if len(self.runs) == 0 else []
+        measured = ["--metrics-address", str(self._metrics)] if len(self.runs) == 0 else []
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [*command, *measured],

@@ -66,10 +66,12 @@ def chat(
     Without a terminal, each line of stdin is a message, and the answers alone go to stdout.
     """
     request = ChatRequest(
-        agent=agent_file,
-        session=session,
-        inputs=inputs or (),
+        agent=str(agent_file or ""),
+        inputs=inputs or [],
         inputs_json=inputs_json,
+        id=session,
+        detach=False,
+        as_json=as_json,
         sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock, credentials),
         fields=chosen_fields(context),
         task_queue=task_queue,
@@ -85,13 +87,13 @@ def chat(
 
 
 async def _chat(request: ChatRequest, messages: list[str], *, close: bool, as_json: bool) -> int:
-    if close and not request.session:
+    if close and not request.id:
         raise UsageProblem("--close: expected --session with the session that is to be closed")
     try:
         return await _hold(request, messages, close=close, as_json=as_json)
     except IsClosed:
         if not request.quiet:
-            say(f"Session {request.session} is closed already.", "faint")
+            say(f"Session {request.id} is closed already.", "faint")
         return DONE
 
 

@@ -10,9 +10,9 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 
 from ...client import RunHandle, SessionError
-from ..ask_person import Detached, this_user
+from ..ask_person import this_user
 from ..console import say
-from ..follow import follow
+from ..follow import Detached, follow
 from ..problems import DONE, INTERRUPTED, UsageProblem
 from .open import Opened
 

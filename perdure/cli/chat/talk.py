@@ -1,48 +1,29 @@
-"""A conversation on a terminal: messages, what else can be typed (`/help`), and the turns in a table."""
+"""A conversation on a terminal: messages, what else can be typed (`/help`); and how to go on."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
-
-from rich.text import Text
-from temporalio.client import Client, WorkflowExecutionDescription
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 from ...client import Session
-from ...client.connection import server_time
 from ...commands import command_line
 from ...errors import SessionError
 from ...messages import Message
 from ...protocol.run import RunInput
-from ...protocol.search_attributes import COST, ShownRun, shown_of
 from ...protocol.session import WhileBusy
-from ...text import count_of, did_you_mean, format_usd, one_line
-from ..ask_person import local_time, this_user
-from ..completion import word_of
-from ..console import describe_seconds, in_columns, keep_stdout_for_answers, say
+from ...text import count_of, did_you_mean, one_line
+from ..ask_person import this_user
+from ..console import keep_stdout_for_answers, say
+from ..follow import SENT, cancel_from_terminal
+from ..lines import Line
 from ..problems import DONE, explain
 from ..recorded_run import waiting_shown
+from ..screen import Screen, open_screen
 from .open import Opened
-from .screen import Screen, open_screen, write
-from .turns import Following, first_messages, last_part, whole
-
-
-async def runs_table(client: Client, session: Session) -> list[str]:
-    """Runs as aligned lines, oldest first. Raises `RPCError`, and `RunNotFound` when there is no such session."""
-    ids = [run.id for run in await session.runs()]
-    now = await server_time(client)
-    found = [await client.get_workflow_handle(id).describe() for id in ids]
-    return in_columns([_cells(run, await shown_of(run), now) for run in found])
-
-
-def _cells(run: WorkflowExecutionDescription, shown: ShownRun, now: float) -> list[str]:
-    seconds = (run.close_time.timestamp() if run.close_time else now) - shown.started.timestamp()
-    cost = format_usd(run.typed_search_attributes.get(COST)) if run.close_time else ""
-    return [run.id, word_of(run.status), local_time(shown.started.timestamp()), describe_seconds(seconds), cost]
-
+from .turns import Following, first_messages, last_part
 
 _COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
 
@@ -50,8 +31,7 @@ _COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
 class Commands:
     """Does what is typed: sends messages, and carries out commands."""
 
-    def __init__(self, client: Client, session: Session, following: Following, screen: Screen) -> None:
-        self._client = client
+    def __init__(self, session: Session, following: Following, screen: Screen) -> None:
         self._session = session
         self._following = following
         self._screen = screen
@@ -65,7 +45,6 @@ class Commands:
         except Exception as error:
             if (explained := explain(error)) is None:
                 raise
-            self._screen.show_below([])
             say(f"    {explained.text}", "bad")
             if isinstance(error, SessionError) and error.kind == "unconfirmed":
                 say("    the arrow keys bring it back; sent again, it counts once", "faint")
@@ -85,17 +64,18 @@ class Commands:
         if while_busy != "queue":
             self._following.shown[text] += 1
         if busy is None:
-            self._screen.show_below([Text("    sending …", style="dim")])
+            self._screen.below = lambda: [Line("    sending …")]
         id = self.unconfirmed.setdefault(text, uuid.uuid4().hex)
         try:
             handle = await self._session.send(text, while_busy=while_busy, message_id=id, by=this_user())
         except SessionError as error:
+            self._screen.below = list
             if error.kind != "unconfirmed":
                 self.unconfirmed.pop(text)
             raise
         self.unconfirmed.pop(text)
         if busy and handle.id == busy.id:
-            say("    sent; the agent reads it before its next model call", "faint")
+            say(f"    {SENT}", "faint")
         elif busy and while_busy == "queue":
             say(f"    waits; it opens {handle.id}", "faint")
         self._following.expect_run()
@@ -107,15 +87,12 @@ class Commands:
         else:
             say("    /queue TEXT: expected what the next turn is to begin with", "bad")
 
-    async def messages(self, _: str) -> None:
-        """Show the whole conversation."""
-        for each in whole(await self._session.messages()):
-            self._screen.write(each.text, each.style)
-
-    async def runs(self, _: str) -> None:
-        """Show the turns."""
-        for line in await runs_table(self._client, self._session):
-            self._screen.write(f"    {line}")
+    async def cancel(self, _: str) -> None:
+        """Cancel the run under way."""
+        if self._following.current:
+            await cancel_from_terminal(self._following.current)
+        else:
+            say("    no run is under way; /quit leaves", "faint")
 
     async def close(self, _: str) -> None:
         """Close the session."""
@@ -125,15 +102,15 @@ class Commands:
 
     async def quit(self, _: str) -> None:
         """Leave."""
-        self._following.left.set()
+        self._screen.left.set()
 
     async def help(self, _: str) -> None:
         """Show what can be typed."""
         width = max(len(f"/{name} {command.takes}") for name, command in COMMANDS.items())
         for name, command in COMMANDS.items():
-            self._screen.write(f"    {f'/{name} {command.takes}'.ljust(width)}  {command.text}")
-        for line in _KEYS:
-            self._screen.write(f"    {line}")
+            say(f"    {f'/{name} {command.takes}'.ljust(width)}  {command.text}")
+        for line in (*_KEYS, f"The whole conversation: {command_line('messages', self._session.id)}"):
+            say(f"    {line}")
 
 
 class _Command(NamedTuple):
@@ -144,18 +121,20 @@ class _Command(NamedTuple):
 
 COMMANDS = {
     "queue": _Command(Commands.queue, "waits for a turn of its own, while a run is under way", "TEXT"),
-    "messages": _Command(Commands.messages, "the whole conversation"),
-    "runs": _Command(Commands.runs, "the turns: each is a run"),
+    "cancel": _Command(Commands.cancel, "ends the run under way; the session goes on"),
     "close": _Command(Commands.close, "ends the session, after the run under way, and leaves"),
     "quit": _Command(Commands.quit, "leaves; the session stays (Ctrl-D too)"),
     "help": _Command(Commands.help, "this list"),
 }
 _KEYS = (
     "Everything else is said to the agent; while it works, it reads that before its next model call.",
-    "Alt-Enter begins a new line. Ctrl-C asks whether to leave, cancel the turn or go on.",
+    "Alt-Enter begins a new line. Ctrl-C drops what is being typed; twice, it leaves.",
 )
 
 _LEAVES = ("/quit",)
+_ADVICE = (
+    "Ctrl-C again, or Ctrl-D, leaves, and the session stays; /cancel ends the turn; /help lists all that can be typed"
+)
 
 
 async def talk(opened: Opened, *, on_stdout: bool) -> int:
@@ -172,10 +151,11 @@ async def talk(opened: Opened, *, on_stdout: bool) -> int:
     typed = [message.text for message in said if message.role == "user"]
     _announce(opened, said)
     for each in last_part(said):
-        write(each.text, each.style)
+        say(*each)
     unsent: list[str] = []
     try:
-        async with open_screen(typed, following.interrupt) as screen:
+        async with open_screen(typed) as screen:
+            screen.advice = _ADVICE
             with waiting_shown():
                 await _until_left(opened, following, screen, unsent)
     finally:
@@ -197,8 +177,9 @@ async def _until_left(opened: Opened, following: Following, screen: Screen, unse
 
     Raises what goes wrong with what is shown, or done, meanwhile.
     """
-    commands = Commands(opened.server.client, opened.session, following, screen)
-    waits = (following.follow(screen), _do_what_is_typed(commands, screen), *_ends(following, screen))
+    commands = Commands(opened.session, following, screen)
+    waits: tuple[Coroutine[Any, Any, object], ...]
+    waits = (following.follow(screen), _do_what_is_typed(commands, screen), screen.left.wait())
     tasks = [asyncio.ensure_future(each) for each in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -211,13 +192,9 @@ async def _until_left(opened: Opened, following: Following, screen: Screen, unse
         await asyncio.wait(tasks)
 
 
-def _ends(following: Following, screen: Screen) -> tuple[Awaitable[object], ...]:
-    return following.left.wait(), screen.ended.wait()
-
-
 async def _do_what_is_typed(commands: Commands, screen: Screen) -> None:
-    async for line in screen.lines():
-        await commands.do(line)
+    while True:
+        await commands.do(await screen.lines.get())
 
 
 def _announce(opened: Opened, said: Sequence[Message]) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack
-from typing import NamedTuple
 
 from temporalio.service import RPCError
 
@@ -17,18 +15,16 @@ from ...commands import command_line
 from ...errors import RunError
 from ...history.link import read_input
 from ...messages import Message
-from ...protocol.outcome import RunResult
 from ...protocol.run import RunInput
 from ...text import count_of, one_line
-from ..ask_person import Detached, Menu
-from ..console import answer, describe_spending, say, short_call
-from ..follow import alongside, shown_to_the_end
+from ..console import answer, describe_call, describe_spending, say
+from ..follow import Detached, alongside, shown_to_the_end
+from ..lines import Line, typed_text
 from ..problems import explain
+from ..progress import Progress
+from ..screen import Screen
 from ..server_connection import ServerConnection, run_under_way
-from ..terminal import Terminal
-from ..view import Style, View, typed_text
 from ..worker_inside import mention_missing_worker
-from .screen import Screen
 
 _EXCHANGES = 2
 """How many of what a person has said are shown, with what followed."""
@@ -36,56 +32,36 @@ _LINES = 12
 """Of one message."""
 
 
-class Paragraph(NamedTuple):
-    """Text of one paragraph, and how it is shown."""
-
-    text: str
-    style: str = ""
-
-
-def last_part(messages: Sequence[Message]) -> Iterator[Paragraph]:
+def last_part(messages: Sequence[Message]) -> Iterator[Line]:
     """Yield the end of the conversation, and a line about what is before it."""
     shown = [message for message in messages if message.role != "system"]
     asked = [place for place, message in enumerate(shown) if message.role == "user"]
     start = asked[-_EXCHANGES] if len(asked) > _EXCHANGES else 0
     if start:
-        yield Paragraph(f"    … {count_of(start, 'earlier message')}: /messages shows them", "dim")
-    yield from whole(shown[start:], _LINES)
+        yield Line(f"    … {count_of(start, 'earlier message')}: perdure messages shows them")
+    for message in shown[start:]:
+        yield from _lines(message)
 
 
-def whole(messages: Sequence[Message], lines: int | None = None) -> Iterator[Paragraph]:
-    """All of it, instructions aside; of each message so many lines, None for all."""
-    for message in messages:
-        if message.role != "system":
-            yield from _paragraphs(message, lines)
-
-
-def _paragraphs(message: Message, lines: int | None) -> Iterator[Paragraph]:
+def _lines(message: Message) -> Iterator[Line]:
     if message.role == "user":
-        yield Paragraph(_first_lines(typed_text(message), lines), "bold")
+        yield Line(_first_lines(typed_text(message)), "strong")
     elif message.role == "tool":
-        yield Paragraph(f"      → {one_line(message.text, 300)}", "dim")
+        yield Line(f"    → {one_line(message.text, 300)}")
     elif message.text.strip():
-        yield Paragraph(_first_lines(message.text, lines))
+        yield Line(_first_lines(message.text), "plain")
     for call in message.tool_calls:
-        yield Paragraph(f"    ✓ {short_call(call.name, call.arguments)}", "dim")
+        yield Line(f"  {describe_call(call.name, call.arguments)}", "call")
     for part in message.parts:
         if part.kind != "text":
-            yield Paragraph(f"    [{part.kind}]", "dim")
+            yield Line(f"    [{part.kind}]")
 
 
-def _first_lines(text: str, lines: int | None) -> str:
-    all_lines = text.strip("\n").split("\n")
-    if lines is None or len(all_lines) <= lines:
-        return "\n".join(all_lines)
-    return "\n".join([*all_lines[: lines - 1], f"    … {count_of(len(all_lines) - lines + 1, 'more line')}"])
-
-
-_KEPT_LINES = 8
-"""Lines of the terminal that are left to what is over, and to what is being typed."""
-
-
-_HINT = "what you type now, the agent reads meanwhile; /queue TEXT waits for the next turn"
+def _first_lines(text: str) -> str:
+    lines = text.strip("\n").split("\n")
+    if len(lines) <= _LINES:
+        return "\n".join(lines)
+    return "\n".join([*lines[: _LINES - 1], f"    … {count_of(len(lines) - _LINES + 1, 'more line')}"])
 
 
 class Following:
@@ -95,8 +71,6 @@ class Following:
         self._on_stdout = on_stdout
         self._server = server
         self._session = session
-        self._screen: Screen | None = None
-        self._menu: Menu | None = None
         self._begun = asyncio.Event()
         self._over: set[str] = set()
         """Temporal's ids of the runs that need not be shown."""
@@ -108,8 +82,6 @@ class Following:
         """What was typed here, and is shown already where a run reads it."""
         self.is_closing = False
         """Whether the session was closed here."""
-        self.left = asyncio.Event()
-        """Set when the person has decided to leave."""
 
     def expect_run(self) -> None:
         """Note that the session has a run or will have one: it was sent a message."""
@@ -126,17 +98,9 @@ class Following:
             self._over.add(turn.first_run_id)
         return None
 
-    def interrupt(self) -> None:
-        """Handle Ctrl-C while nothing is typed: ask what to do with the run under way, if there is one."""
-        if self._menu:
-            self._menu.interrupt()
-        elif self._screen:
-            self._screen.write("    Ctrl-D leaves, and the session stays; /help lists what can be typed", "dim")
-
     async def follow(self, screen: Screen) -> None:
         """Show one turn after the other until the person leaves, whether or not the server answers all the while."""
-        self._screen = screen
-        while not self.left.is_set():
+        while not screen.left.is_set():
             await self._begun.wait()
             self._begun.clear()
             try:
@@ -155,9 +119,9 @@ class Following:
         if not await self._server.has_ended(self._session.id):
             self._begun.set()  # a new session of that id has begun meanwhile
         elif self.is_closing:
-            self.left.set()
+            screen.left.set()
         elif not self._begun.is_set():
-            screen.write(f"    Session {self._session.id} is closed. The next message begins a new one.", "dim")
+            say(f"    Session {self._session.id} is closed. The next message begins a new one.", "faint")
 
     async def _turns(self, *, wait: bool) -> AsyncIterator[SessionRun]:
         client, id = self._server.client, self._session.id
@@ -173,26 +137,16 @@ class Following:
         input = await self._input(turn)
         for message in first_messages(input):
             if not self._is_shown(message.text):
-                screen.write(typed_text(message), "bold")
-        model = input.agent.model.id if input.agent.model else ""
-        style = Style(
-            has_heads=False,
-            kept_lines=_KEPT_LINES,
-            show_below=lambda lines: screen.show_below(lines, _HINT),
-            is_shown=self._is_shown,
-        )
-        view = View(handle.id, model, style)
-        terminal = Terminal(view, screen)
-        self.current, self.unfinished, self._menu = handle, handle.id, Menu(handle, terminal)
+                say(typed_text(message), "strong")
+        shown = Progress(handle.id, screen, self._is_shown)
+        self.current, self.unfinished = handle, handle.id
         try:
-            await self._until_end(handle, view, terminal, self._menu)
-            self.unfinished = self.unfinished if self.left.is_set() else None
+            await self._until_end(handle, shown, screen)
+            self.unfinished = self.unfinished if screen.left.is_set() else None
         finally:
             self.current = None
-            view.end_line()
-            menu, self._menu = self._menu, None
-            await menu.close()
-            screen.show_below([])
+            shown.end_line()
+            screen.below = list
 
     def _is_shown(self, text: str) -> bool:
         """Return whether it is, the first time this is called for it."""
@@ -201,36 +155,28 @@ class Following:
         self.shown[text] -= 1
         return True
 
-    async def _until_end(self, handle: RunHandle, view: View, terminal: Terminal, menu: Menu) -> None:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(alongside(view.animate()))
-            await stack.enter_async_context(alongside(mention_missing_worker(self._server, handle.id)))
-            try:
-                result = await _show_to_the_end(handle, view, terminal, menu)
-            except Detached:
-                self.left.set()
-                return
-            except RunError as error:
-                view.end_line()
-                _say_failure(handle, error)
-                return
-            except Exception as error:
-                if (explained := explain(error)) is None:
-                    raise
-                view.end_line()
-                say(f"    {explained.text}", "bad")
-                return
-        _show_result(handle, result, view)
+    async def _until_end(self, handle: RunHandle, shown: Progress, screen: Screen) -> None:
+        try:
+            async with alongside(mention_missing_worker(self._server, handle.id)):
+                result = await shown_to_the_end(handle, shown, screen)
+        except Detached:
+            return
+        except RunError as error:
+            shown.end_line()
+            _say_failure(handle, error)
+            return
+        except Exception as error:
+            if (explained := explain(error)) is None:
+                raise
+            shown.end_line()
+            say(f"    {explained.text}", "bad")
+            return
+        shown.show_output(result.output)
+        say(f"    {handle.id}: {describe_spending(result)}", "faint")
+        if result.is_incomplete:
+            say("    reached a limit: this answer is incomplete", "bad")
         if self._on_stdout:
             answer(result.output, exact=True)
-
-
-async def _show_to_the_end(handle: RunHandle, view: View, terminal: Terminal, menu: Menu) -> RunResult:
-    """Return the result, after all that the turn has done: nothing is held back for a menu any more."""
-    try:
-        return await shown_to_the_end(handle, view, terminal, menu)
-    finally:
-        await menu.close()
 
 
 def _say_failure(handle: RunHandle, error: RunError) -> None:
@@ -245,11 +191,3 @@ def first_messages(input: RunInput) -> list[Message]:
     """Return the messages that the turn starts with: those since the turn before."""
     said = [message for message in input.messages if message.role == "user"]
     return said if input.beginning else said[-1:]
-
-
-def _show_result(handle: RunHandle, result: RunResult, view: View) -> None:
-    view.show_output(result.output)
-    view.end_line()
-    say(f"    {handle.id}: {describe_spending(result)}", "faint")
-    if result.is_incomplete:
-        say("    reached a limit: this answer is incomplete", "bad")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import (
     DescribeNamespaceRequest,
     GetClusterInfoRequest,
@@ -14,7 +13,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from ...client.connection import Registration, server_time, type_name
+from ...client.connection import Registration, registration_of, server_time, type_name
 from ...client.server_settings import MIN_RETENTION_HOURS, MIN_SERVER
 from ...json_types import JsonObject
 from ...protocol import search_attributes
@@ -103,20 +102,11 @@ def short_retention(namespace: str, hours: float) -> Iterator[Finding]:
 
 async def _of_attributes(client: Client) -> list[Finding]:
     try:
-        listed = await client.operator_service.list_search_attributes(
-            ListSearchAttributesRequest(namespace=client.namespace), retry=True
-        )
+        found = await registration_of(client)
     except RPCError:
         return [
             Finding("search-attributes-unknown", "warning", "the search attributes can't be listed with these rights")
         ]
-    found = Registration()
-    for key in search_attributes.ALL:
-        type = listed.custom_attributes.get(key.name)
-        if type is None:
-            found.added.append(key.name)
-        elif int(type) != int(key.indexed_value_type):
-            found.mismatched[key.name] = type_name(type)
     missing = Finding(
         "search-attributes-missing",
         "error",

@@ -14,9 +14,6 @@ from ...private_files import make_private_folder
 from .guard import GRACE_SECONDS
 from .state import FileLock, database_of, has_users
 
-MAGIC = b"SQLite format 3\0"
-TABLES = frozenset({"executions", "history_node", "history_tree", "namespaces", "cluster_metadata_info"})
-"""Some of those that Temporal's database has."""
 SECONDS = 10.0
 
 
@@ -66,26 +63,16 @@ def require_database(file: Path) -> None:
     import sqlite3
 
     expected = "expected a file that `perdure backup` has written"
-    if file.exists() and not file.is_file():  # Reading a pipe may never end.
+    if not file.is_file():  # Reading a pipe may never end.
         raise ConfigurationError(f"{str(file)!r} is not a file: {expected}")
-    try:
-        with file.open("rb") as opened:
-            if opened.read(len(MAGIC)) != MAGIC:
-                raise ConfigurationError(f"{str(file)!r} is not a database: {expected}")
-    except OSError as error:
-        raise ConfigurationError(f"{str(file)!r} can't be read ({error.strerror}): {expected}") from error
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             problems = [text for (text,) in database.execute("PRAGMA integrity_check(5)") if text != "ok"]
-            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            database.execute("SELECT 1 FROM cluster_metadata_info, history_node LIMIT 1")
     except sqlite3.Error as error:
-        raise ConfigurationError(f"{str(file)!r} is damaged: {error}; {expected}") from error
+        raise ConfigurationError(f"{str(file)!r} is not a database of Temporal's: {error}; {expected}") from error
     if problems:
         raise ConfigurationError(f"{str(file)!r} is damaged: {'; '.join(problems)}; {expected}")
-    if missing := TABLES - tables:
-        raise ConfigurationError(
-            f"{str(file)!r} is no database of Temporal (no table {sorted(missing)[0]}); {expected}"
-        )
 
 
 def put_back(folder: Path, source: Path) -> Path | None:
@@ -108,7 +95,7 @@ def put_back(folder: Path, source: Path) -> Path | None:
 def _acquire(locks: Sequence[FileLock], folder: Path) -> None:
     """Raises `ConfigurationError` as soon as somebody uses the server, and when it does not end."""
     deadline = time.monotonic() + 2 * GRACE_SECONDS
-    while not all(lock.try_acquire("exclusive", sign=False) for lock in locks):
+    while not all(lock.try_acquire("exclusive") for lock in locks):
         for lock in locks:
             lock.release()  # The guard ends the server when it has the users' lock.
         if has_users(folder) or time.monotonic() > deadline:

@@ -26,8 +26,6 @@ GRACE_SECONDS = 5.0
 
 
 _PR_SET_PDEATHSIG = 1
-EXIT_FILE = "server.exit"
-"""Has the exit code with which the last server ended; negative for a signal."""
 
 
 def main(folder: Path, state: dict[str, Any], command: list[str]) -> None:
@@ -48,8 +46,7 @@ def _lock(path: Path) -> int:
 def _start_server(folder: Path, command: list[str], lock: int) -> subprocess.Popen[bytes]:
     """Start the server with the lock's descriptor: from here on the lock is held exactly as long as the server runs."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
-    for left in (EXIT_FILE, "server.json"):  # By a guard that was killed.
-        (folder / left).unlink(missing_ok=True)
+    (folder / "server.json").unlink(missing_ok=True)  # Left by a guard that was killed.
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
             command,
@@ -76,7 +73,7 @@ def _guard(folder: Path, state: dict[str, Any], server: subprocess.Popen[bytes])
     signal.signal(signal.SIGTERM, end)
     _write_state(folder, {**state, "pid": server.pid})
     threading.Thread(target=_end_when_unused, args=(folder, server), daemon=True).start()
-    (folder / EXIT_FILE).write_text(str(server.wait()))
+    server.wait()
     _forget_state(folder, server.pid)
 
 

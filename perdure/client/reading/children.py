@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...errors import RunNotFound
 from ...events import TERMINAL_EVENTS, RunEvent
@@ -274,34 +274,20 @@ async def status_with_children(handle: Readable, status: RunStatus) -> RunStatus
     run.
     """
     found = await asyncio.gather(*(_status_of(handle.called(run)) for run in status.children))
-    waiting = [
-        pending.model_copy(update={"run_id": pending.run_id or run})
-        for run, of in zip(status.children, found, strict=True)
-        for pending in of.pending_approvals
-    ]
-    held = [
-        each.model_copy(update={"run_id": each.run_id or run})
-        for run, of in zip(status.children, found, strict=True)
-        for each in of.held
-    ]
-    awaited = [
-        each.model_copy(update={"run_id": each.run_id or run})
-        for run, of in zip(status.children, found, strict=True)
-        for each in of.awaited
-    ]
-    if not (waiting or held or awaited):
-        return status
+    together: dict[str, list[Any]] = {}
+    for name in ("pending_approvals", "held", "awaited"):
+        together[name] = [
+            each.model_copy(update={"run_id": each.run_id or run})
+            for run, of in zip(status.children, found, strict=True)
+            for each in getattr(of, name)
+        ]
     shown = status.status
-    if held and shown in ("running", "waiting_for_approval"):
+    if together["held"] and shown in ("running", "waiting_for_approval"):
         shown = "held"
-    elif waiting and shown == "running":
+    elif together["pending_approvals"] and shown == "running":
         shown = "waiting_for_approval"
-    together = {
-        "pending_approvals": [*status.pending_approvals, *waiting],
-        "held": [*status.held, *held],
-        "awaited": [*status.awaited, *awaited],
-    }
-    return status.model_copy(update={"status": shown, **together})
+    own = {name: [*getattr(status, name), *found] for name, found in together.items()}
+    return status.model_copy(update={"status": shown, **own})
 
 
 async def _status_of(handle: Readable) -> RunStatus:

@@ -4,89 +4,27 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from ...conversation import Append, Operation, Rewrite, Trim
+from ...conversation import Trim
 from ...events import TERMINAL_EVENTS, RunEvent
-from ...history.calls import CallOutcome, CallReader, ModelCall, end_of_round, steering_in
+from ...history.calls import CallOutcome, CallReader, ModelCall, steering_in
 from ...history.chain import Chain, closing_tail
 from ...history.events import decode, seconds, time_of
 from ...history.link import RecordedLink
 from ...json_types import JsonObject
-from ...messages import Message, Usage, unless_empty
+from ...messages import Usage, unless_empty
 from ...protocol.outcome import RunOutput
 from ...tool_results import STORED
 from ...tools.results import to_result
 from ...trace.replay import NOT_REPLAYED
 from .actions import RunActions, count_actions
 from .log import replay
-
-
-class SurveyMessage(BaseModel):
-    """One message of a run, whether the model still sees it or not."""
-
-    iteration: int
-    """The iteration that has added it; 0 for what the run began with."""
-    message: Message
-    gone: int | None = None
-    """The iteration before whose model call it was taken from the model's view; None as long as it is there."""
-    is_summary: bool = False
-    """Whether it stands in the place of messages that were trimmed."""
-
-
-class SurveyTranscript:
-    """Follows the operations on a conversation, as `Conversation.apply` does, and forgets nothing."""
-
-    def __init__(self, seed: Iterable[Message]) -> None:
-        self.messages: list[SurveyMessage] = []
-        """In the order in which they were added."""
-        self._visible: list[SurveyMessage] = []
-        self._add(seed, 0)
-
-    def follow(self, operations: Sequence[Operation], iteration: int) -> None:
-        """Take up what was changed in that iteration."""
-        for operation in operations:
-            match operation:
-                case Append(messages=messages):
-                    self._add(messages, iteration)
-                case Rewrite(messages=messages):
-                    self._rewrite(messages, iteration)
-                case Trim():
-                    self._trim(operation, iteration)
-
-    def _add(self, messages: Iterable[Message], iteration: int, *, is_summary: bool = False) -> list[SurveyMessage]:
-        added = [SurveyMessage(iteration=iteration, message=each, is_summary=is_summary) for each in messages]
-        self.messages += added
-        self._visible += added
-        return added
-
-    def _rewrite(self, messages: Sequence[Message], iteration: int) -> None:
-        """A guardrail has put other messages in the place of all; those that are the same stay."""
-        same = 0
-        while same < min(len(messages), len(self._visible)) and messages[same] == self._visible[same].message:
-            same += 1
-        for each in self._visible[same:]:
-            each.gone = iteration
-        del self._visible[same:]
-        self._add(messages[same:], iteration)
-
-    def _trim(self, trim: Trim, iteration: int) -> None:
-        dropped = self._visible[trim.head : trim.head + trim.drop]
-        kept = [each for each in dropped if each.message.instructs]
-        for each in dropped:
-            if not each.message.instructs:
-                each.gone = iteration
-        rest = self._visible[trim.head + trim.drop :]
-        del self._visible[trim.head :]
-        self._visible += kept
-        self._add([trim.summary], iteration, is_summary=True)
-        self._visible += rest
-
 
 ToolOutcome = Literal["success", "error", "timeout", "cancelled", "denied", "open"]
 
@@ -167,7 +105,6 @@ class Survey:
     waits: list[tuple[float, float]] = field(default_factory=list)
     """When persons were waited for, or the run was held, in seconds since the epoch; those that have ended."""
     iterations: list[IterationSurvey] = field(default_factory=list)
-    messages: list[SurveyMessage] = field(default_factory=list)
     actions: RunActions = field(default_factory=RunActions)
     unreplayed: int = 0
     """How many links have decisions of persons that this version can't read."""
@@ -198,7 +135,6 @@ class _Reader:
         self._chain = chain
         self._calls = CallReader(chain.client, chain.workflow_id, partial(to_result, limits=STORED))
         self._iterations: dict[int, IterationSurvey] = {}
-        self._transcript: SurveyTranscript | None = None
         self._last: RecordedLink | None = None
         self._survey = Survey()
         self._persons = _Persons()
@@ -206,8 +142,7 @@ class _Reader:
     async def read(self, link: RecordedLink) -> None:
         """Take the next link."""
         carried = link.input.carried
-        if self._transcript is None:
-            self._transcript = SurveyTranscript(link.initial_conversation.messages)
+        if self._last is None:
             self._survey.started = carried.loop.started_at if carried else seconds(time_of(link.history[0])) or 0.0
             self._survey.first_kept = carried.loop.iteration + 1 if carried else 1
         self._survey.links = (carried.links if carried else 0) + 1
@@ -225,30 +160,20 @@ class _Reader:
         tail = await closing_tail(self._chain.client, self._last)
         for call in await self._calls.end(tail.operations[max(0, self._calls.version - tail.base) :] if tail else []):
             await self._take(call)
-        self._follow(self._calls.take_news(), max(self._iterations, default=0) + 1)
         self._persons.assign_decisions(self._iterations)
         self._survey.waits = self._persons.waits
         self._survey.iterations = list(self._iterations.values())
-        self._survey.messages = self._transcript.messages if self._transcript else []
         return self._survey
 
     async def _take(self, call: ModelCall | CallOutcome) -> None:
         if isinstance(call, CallOutcome):
             self._iterations[call.iteration].tools.append(await _tool(self._chain, call))
             return
-        self._follow(call.operations, call.iteration)
         known = self._iterations.setdefault(call.iteration, IterationSurvey(iteration=call.iteration))
         known.agent = self._last.input.agent.name if self._last else ""
         known.steering += steering_in(call.operations)
         known.trimmed += sum(each.drop for each in call.operations if isinstance(each, Trim))
         _count(known, call)
-
-    def _follow(self, operations: Sequence[Operation], iteration: int) -> None:
-        """What was said before the model call of that iteration, and since the one before it."""
-        assert self._transcript is not None
-        end = end_of_round(operations)
-        self._transcript.follow(operations[:end], iteration - 1)
-        self._transcript.follow(operations[end:], iteration)
 
     async def _take_decisions(self, link: RecordedLink) -> None:
         chain = self._chain

@@ -63,7 +63,7 @@ def test_what_can_not_be_copied(tmp_path: Path) -> None:
         back_up(tmp_path, tmp_path / "copy")
     with pytest.raises(ConfigurationError, match="can't be written"):
         back_up(tmp_path, tmp_path / "no" / "copy")
-    with pytest.raises(ConfigurationError, match="is not a database|no database of Temporal"):
+    with pytest.raises(ConfigurationError, match="is not a database of Temporal's"):
         back_up(tmp_path, tmp_path / "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "temporal.db"]
 
@@ -80,15 +80,15 @@ def test_what_is_no_copy_is_not_put_back(tmp_path: Path) -> None:
     (tmp_path / "head.db").write_bytes(content[:16])
     (tmp_path / "link.db").symlink_to(__file__)
     for file, problem in {
-        other: "is no database of Temporal",
-        torn: "is damaged|no database of Temporal",
-        tmp_path / "missing.db": "can't be read",
-        Path(__file__): "is not a database",
+        other: "is not a database of Temporal's",
+        torn: "is damaged|is not a database of Temporal's",
+        tmp_path / "missing.db": "is not a file",
+        Path(__file__): "is not a database of Temporal's",
         Path("/dev/zero"): "is not a file",
         tmp_path: "is not a file",
         tmp_path / "pipe": "is not a file",
-        tmp_path / "head.db": "is damaged",
-        tmp_path / "link.db": "is not a database",
+        tmp_path / "head.db": "is not a database of Temporal's",
+        tmp_path / "link.db": "is not a database of Temporal's",
     }.items():
         with pytest.raises(ConfigurationError, match=problem):
             put_back(tmp_path / "folder", file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import pytest
@@ -13,7 +14,7 @@ from ..support.command_line import AGENT
 from ..support.tmux import Tmux
 from ..support.waiting import wait_for
 
-MENU = "d = detach, c = cancel the run, s TEXT = steer it, Enter = go on watching:"
+ADVICE = "Ctrl-C again, or Ctrl-D, detaches"
 
 
 @pytest.fixture
@@ -51,11 +52,9 @@ async def test_what_waits_is_approved_from_a_second_terminal(tmux: Tmux, run_id:
     await running.ends()
     await watching.ends()
     for pane in (running, watching):
-        assert " 1  gpt-4.1-mini" in pane.text
+        assert "  model: " in pane.text
         assert "pay approved by" in pane.text
-        assert "✓ " in pane.text
-        assert "  pay(amount=7)  after " in pane.text
-        assert "      → paid 7\n" in pane.text
+        assert re.search(r"    → paid 7.*, after [.0-9]+ s of waiting for a person", pane.text)
         assert "\npaid 7\n" in pane.text, "the answer"
     assert f"perdure approve {run_id}" not in running.text, "it was decided, though not here"
 
@@ -82,10 +81,8 @@ async def test_ctrl_c_steers_and_cancels_on_a_narrow_terminal(tmux: Tmux, client
     pane = await tmux.perdure(*slow(run_id, 600), folder=AGENT, columns=40)
     await pane.shows("[.0-9]+ s look_up_age")
     pane.press("C-c")
-    await pane.shows(MENU)
-    pane.type("what?")
-    await pane.shows(MENU, times=2)
-    pane.type("s and Bo?")
+    await pane.shows(ADVICE)
+    pane.type("and Bo?")
     await pane.shows("sent; the agent reads it")
 
     async def steered() -> bool:
@@ -93,9 +90,7 @@ async def test_ctrl_c_steers_and_cancels_on_a_narrow_terminal(tmux: Tmux, client
 
     await wait_for(steered)
     await pane.shows("[.0-9]+ s look_up_age")
-    pane.press("C-c")
-    await pane.shows(MENU, times=3)
-    pane.type("c")
+    pane.type("/cancel")
     await pane.ends()
     assert f"Run {run_id} ended without a result (cancelled)" in pane.text
     assert (await get_run(client, run_id).status()).status == "cancelled"
@@ -106,7 +101,7 @@ async def test_a_second_ctrl_c_detaches_and_loses_nothing(tmux: Tmux, client: Cl
     pane = await tmux.perdure(*slow(run_id, 3), folder=AGENT, columns=200)
     await pane.shows("[.0-9]+ s look_up_age")
     pane.press("C-c")
-    await pane.shows(MENU)
+    await pane.shows(ADVICE)
     pane.press("C-c")
     await pane.ends()
     assert f"Run {run_id} waits for a worker.\n  go on: perdure resume {run_id}\n" in pane.text
@@ -116,5 +111,5 @@ async def test_a_second_ctrl_c_detaches_and_loses_nothing(tmux: Tmux, client: Cl
     assert "\nAnn is 30.\n" in resumed.text
     late = await tmux.perdure("watch", run_id, folder=AGENT, columns=80)
     await late.ends()
-    assert "      → Ann is 30\n" in late.text
+    assert "    → Ann is 30" in late.text
     assert "\nAnn is 30.\n" in late.text

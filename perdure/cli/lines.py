@@ -1,0 +1,286 @@
+"""What is said of a run's events: a sentence for each type, and what is under way meanwhile."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from ..commands import command_line, ways_to_decide
+from ..conversation import Append
+from ..declared_tools import ApprovalPolicy, needs_gateway
+from ..events import TERMINAL_EVENTS, RunEvent
+from ..json_types import JsonView
+from ..messages import Message
+from ..text import count_of, duration_text, format_usd, one_line
+from .console import Tone, decision_text, describe_call, describe_seconds, describe_usage
+
+PROGRESS_SECONDS = 1.0
+"""Between two lines about how far a tool is."""
+Sentence: TypeAlias = Callable[[JsonView], str]
+
+
+class Line(NamedTuple):
+    """A line, and how it is shown."""
+
+    text: str
+    tone: Tone = "faint"
+
+
+def describe_model_call(data: JsonView) -> str:
+    """Return the tokens of a call and what it has cost."""
+    cost = format_usd(data.get("costUsd"))
+    return f"model: {describe_usage(data.get('usage') or {})}{', ' + cost if cost else ''}"
+
+
+def describe_decision(data: JsonView) -> str:
+    """Return the call and what a person has decided about it, or one of several, or who is asked now."""
+    if "to" in data:
+        return f"{data['name']}: nobody has decided, {data['to']} is asked, too"
+    if vote := data.get("vote"):
+        said = decision_text({**vote, "by": vote["name"], "approved": True, "vouched": True})
+        return f"{data['name']} {said} ({data['votes']} of {data['count']})"
+    return f"{data['name']} {decision_text(data)}"
+
+
+def progress_text(data: JsonView) -> str:
+    """`done/total text` on one short line."""
+    total = data.get("total")
+    far = f"{data['done']:,.10g}" + ("" if total is None else f"/{total:,.10g}")
+    return one_line(f"{far} {data.get('text', '')}")
+
+
+def _result(data: JsonView) -> str:
+    text = str(data.get("result", ""))
+    lines = text.count("\n") + 1
+    return f"→ {one_line(text, 90)}" + (f" ({count_of(lines, 'line')})" if lines > 1 else "")
+
+
+def _status(data: JsonView) -> str:
+    reason, said = one_line(str(data.get("reason") or ""), 200), str(data.get("message", ""))
+    return f"{said}{'' if said.endswith('.') else ':'} {reason}" if reason else said
+
+
+def _cost(data: JsonView) -> str:
+    limit = data["maxCostUsd"]
+    ends = "" if limit is None else f"; it ends at {format_usd(limit)} (--max-cost-usd)"
+    return f"the run has cost {format_usd(data['costUsd'])} (--warn-cost-usd){ends}"
+
+
+def _fallback(data: JsonView) -> str:
+    return f"{data['failed']} failed ({data['kind']}); {data['model']} is called in its place: {data['message']}"
+
+
+def _provider_tool(data: JsonView) -> str:
+    details = one_line(json.dumps(data["details"], ensure_ascii=False), 200) if data["details"] else ""
+    return " ".join(filter(None, [f"the provider's {data['name']}: {data['status']}", details]))
+
+
+def _handoff(data: JsonView) -> str:
+    reason = one_line(data["reason"], 200)
+    return f"the agent {data['name']} goes on{': ' + reason if reason else ''}"
+
+
+def _going_on(data: JsonView) -> str:
+    changes = [f"{name} {value}" for name, value in {**data["options"], "model": data["model"]}.items() if value]
+    by = f", let go on by {one_line(data['by'])}" if data["by"] else ""
+    return one_line(f"goes on{by}{': ' if changes else ''}{', '.join(changes)}", 300)
+
+
+SENTENCES: Mapping[str, tuple[Tone, Sentence]] = {
+    "llm_complete": ("faint", describe_model_call),
+    "provider_tool": ("faint", _provider_tool),
+    "text_reset": ("faint", lambda data: "the model begins its text anew"),
+    "tool_call_start": ("call", lambda data: describe_call(data["name"], data.get("arguments"))),
+    "tool_progress": ("faint", lambda data: one_line(f"{data['name']}: {progress_text(data)}")),
+    "progress": ("faint", lambda data: f"step {data['step']} of {data['max_steps']}"),
+    "child_started": ("faint", lambda data: f"run {data['run_id']}"),
+    "tool_result": ("faint", _result),
+    "status": ("faint", _status),
+    "error": ("bad", lambda data: str(data.get("message", ""))),
+    "compaction_failed": ("faint", lambda data: str(data.get("message", ""))),
+    "compaction_complete": (
+        "faint",
+        lambda data: f"context trimmed: {count_of(data.get('removed', 0), 'message')} summarised",
+    ),
+    "cost_warning": ("strong", _cost),
+    "model_fallback": ("strong", _fallback),
+    "handoff": ("strong", _handoff),
+    "held": ("strong", lambda data: f"held ({data['reason']}): {one_line(data['message'], 500)}"),
+    "went_on": ("strong", _going_on),
+    "slept": (
+        "strong",
+        lambda data: f"no worker took the run up for {duration_text(data['seconds'])} (on_stale: {data['then']})",
+    ),
+    **dict.fromkeys(("permission_vote", "permission_escalated", "permission_completed"), ("strong", describe_decision)),
+}
+"""Event type → how its sentence is shown, and the sentence."""
+_OF_A_CALL = ("tool_progress", "progress", "child_started", "tool_result")
+"""Types that are shown below the line of their tool call."""
+
+
+def sentence(event: RunEvent) -> str:
+    """Return the sentence of an event; for a type that has none, its values."""
+    if (found := SENTENCES.get(event.type)) is not None:
+        return found[1](event.data)
+    if event.type == "permission_requested":
+        return describe_call(event.data["name"], event.data.get("arguments"))
+    return "  ".join(str(value) for name, value in event.data.items() if name != "messages")
+
+
+def how_to_go_on(run_id: str) -> str:
+    """Return what lets a held run go on."""
+    return f"let it go on, in another terminal: {command_line('go-on', run_id)}"
+
+
+def request_lines(event: RunEvent, run_id: str) -> Iterator[Line]:
+    """Yield what waits for a person in the run, and the ways to decide in another terminal."""
+    data, kind = event.data, event.data.get("kind", "approval")
+    reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
+    call, deciders = describe_call(data["name"], data.get("arguments")), data.get("deciders")
+    what = f"  {call} waits for {'an answer' if kind == 'question' else 'approval'}{reason}."
+    restricted = needs_gateway(deciders)
+    who = f"May decide: {one_line(ApprovalPolicy.model_validate(deciders).in_words(), 300)}" if restricted else ""
+    yield Line(f"{what} {who or 'In another terminal:'}", "strong")
+    named = (event.run_id or run_id, str(event.call_id), data.get("digest"))
+    for command in ways_to_decide(*named, kind=kind, needs_gateway=restricted):
+        yield Line(f"    {command}", "plain")
+
+
+def typed_text(message: Message) -> str:
+    """Return a user's message as a terminal shows it."""
+    return "> " + message.text.replace("\n", "\n  ")
+
+
+Key: TypeAlias = tuple[str | None, int, str | None]
+"""The run, the iteration and the id of a tool call; without one, the call of the model."""
+
+
+@dataclass
+class Doing:
+    """One thing that is under way."""
+
+    what: str
+    since: float
+    """Seconds since the epoch."""
+    state: str = ""
+    """What is last known of it."""
+    waits_since: float | None = None
+    """Set while a person is waited for."""
+    waited: float = 0.0
+    """Seconds, for persons."""
+    said: float = 0.0
+    """When a line last told how far it is."""
+
+
+class Story:
+    """Makes lines of a run's events, its child runs' included, and knows what is under way.
+
+    Args:
+        run_id: The run that is watched.
+        is_live: Whether what is under way is shown all the while; else lines tell how far tools are.
+        is_shown: Whether a message that the run has read is on the terminal already; None shows no messages.
+    """
+
+    def __init__(self, run_id: str, *, is_live: bool = False, is_shown: Callable[[str], bool] | None = None) -> None:
+        self._run_id = run_id
+        self._is_live = is_live
+        self._is_shown = is_shown
+        self._doing: dict[Key, Doing] = {}
+        self._depths: dict[str | None, int] = {None: 0}
+        self._failed: set[Key] = set()
+        self._status: tuple[object, ...] = ()
+        self._has_begun = False
+
+    def lines(self, event: RunEvent) -> Iterator[Line]:
+        """Yield the lines of an event, and note what begins and ends by it."""
+        key = (event.run_id, event.iteration, event.call_id)
+        is_told = self._note(event, key)
+        if event.type == "messages_updated":
+            yield from self._read(event)
+        if not is_told or event.type not in SENTENCES:
+            return
+        tone, text = SENTENCES[event.type]
+        indent = "  " * (self._depths.get(event.run_id, 1) + 1) + ("  " if event.type in _OF_A_CALL else "")
+        if event.type == "tool_result" and key in self._failed:
+            tone = "bad"
+        yield Line(f"{indent}{text(event.data)}{self._took(event, key)}", tone)
+        if event.type == "held":
+            yield Line(f"{indent}{how_to_go_on(event.run_id or self._run_id)}", "strong")
+
+    def _note(self, event: RunEvent, key: Key) -> bool:
+        """Return whether the event is worth its line."""
+        doing = self._doing.get(key)
+        match event.type:
+            case "llm_start":
+                self._doing[key] = Doing(f"iteration {event.iteration}", event.time)
+            case "tool_call_start":
+                self._doing[key] = Doing(sentence(event), event.time)
+            case "child_started":
+                self._depths[event.data["run_id"]] = self._depths.get(event.run_id, 1) + 1
+            case "tool_progress" | "progress" if doing:
+                doing.state = progress_text(event.data) if event.type == "tool_progress" else sentence(event)
+            case "status":
+                return self._is_new_status(event)
+            case "error" if event.call_id is not None:
+                self._failed.add(key)
+                return False  # The result says it.
+            case "permission_requested" if doing:
+                doing.waits_since = event.time
+            case "permission_completed" if doing and doing.waits_since is not None:
+                doing.waited += event.time - doing.waits_since
+                doing.waits_since = None
+            case _ if event.type in TERMINAL_EVENTS and event.run_id is None:
+                self._doing.clear()
+        return event.type not in ("tool_progress", "progress") or self._is_due(event, doing)
+
+    def _is_due(self, event: RunEvent, doing: Doing | None) -> bool:
+        """Return whether a line is to tell how far a tool is: at most one a second for each call."""
+        if self._is_live or doing is None:
+            return not self._is_live
+        now = time.monotonic()
+        is_due = event.type == "progress" or now - doing.said >= PROGRESS_SECONDS
+        doing.said = now if is_due else doing.said
+        return is_due
+
+    def _is_new_status(self, event: RunEvent) -> bool:
+        """Return whether it differs from the last one, apart from numbers and ids: a limit that lasts is told once."""
+        text = _status(event.data)
+        if doing := self._doing.get((event.run_id, event.iteration, None)):
+            doing.state = one_line(text)
+        told = (event.run_id, event.iteration, re.sub(r"request \S+|\d+", "", text))
+        is_new, self._status = told != self._status, told
+        return is_new
+
+    def _took(self, event: RunEvent, key: Key) -> str:
+        """End what the event ends; return how long it has taken, without waits for persons, if that is worth it."""
+        if event.type not in ("llm_complete", "tool_result") or (doing := self._doing.pop(key, None)) is None:
+            return ""
+        took = event.time - doing.since - doing.waited
+        waited = f", after {describe_seconds(doing.waited)} of waiting for a person" if doing.waited else ""
+        return (f", {describe_seconds(took)}" if took >= 1 else "") + waited
+
+    def _read(self, event: RunEvent) -> Iterator[Line]:
+        """Yield the messages that the run has read and that were typed elsewhere."""
+        if event.run_id is not None or self._is_shown is None:
+            return
+        read = [each for change in event.operations if isinstance(change, Append) for each in change.messages]
+        for message in read if self._has_begun else ():
+            if message.role == "user" and not self._is_shown(message.text):
+                yield Line(typed_text(message), "strong")
+        self._has_begun = True
+
+    def under_way(self) -> list[Line]:
+        """Return a line for each thing that is under way, in the order in which they began."""
+        now = time.time()
+        return [_under_way(doing, "  " * (self._depths.get(key[0], 1) + 1), now) for key, doing in self._doing.items()]
+
+
+def _under_way(doing: Doing, indent: str, now: float) -> Line:
+    if doing.waits_since is not None:
+        since = describe_seconds(now - doing.waits_since)
+        return Line(f"{indent}? {since} waits for a person: {doing.what}", "strong")
+    return Line(f"{indent}… {describe_seconds(now - doing.since)} {doing.what}  {doing.state}".rstrip(), "call")
