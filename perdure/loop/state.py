@@ -65,8 +65,6 @@ class LoopState:
     """The usage of each completed model call."""
     last_text: str = ""
     """The last text of the model, with or without tool calls."""
-    said_in: int = 0
-    """The iteration of `last_text`."""
     last_calls: str = ""
     """The calls of the last round, as a text that identifies them."""
     repeated: int = 0
@@ -195,7 +193,7 @@ class LoopState:
     def note(self, text: str, calls: Sequence[ToolCall]) -> None:
         """Remember the model's text, and how often in a row it asked for exactly these calls."""
         if text:
-            self.last_text, self.said_in = text[:LAST_TEXT_CHARS], self.iteration
+            self.last_text = text[:LAST_TEXT_CHARS]
         asked = _bounded_calls(", ".join([f"{call.name}({call.arguments})" for call in calls]))
         self.repeated = self.repeated + 1 if asked and asked == self.last_calls else 1
         self.last_calls = asked

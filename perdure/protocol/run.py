@@ -127,15 +127,6 @@ class CarriedConversation(Exchanged):
     """Whether `workflow_id` is a session, not a run."""
 
 
-class Shown(Exchanged):
-    """The part of earlier links that a run's current details in the Temporal UI still show."""
-
-    rows: list[str] = []
-    """The last iterations, each as a row of a Markdown table."""
-    called_runs: int = 0
-    """The number of runs of other agents that it called."""
-
-
 class Carried(Exchanged):
     """The state that survives continue-as-new besides the input. Add fields with defaults, never rename any."""
 
@@ -157,7 +148,6 @@ class Carried(Exchanged):
     """The push notification targets of A2A clients."""
     conversation: CarriedConversation | None = None
     """Set if `RunInput.messages` does not hold the conversation."""
-    shown: Shown = Shown()
     first_run_id: str = ""
     links: int = 1
     """The number of links before this one."""

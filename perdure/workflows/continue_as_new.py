@@ -143,7 +143,6 @@ class ContinueAsNew:
             completed=self.state.awaited.completed,
             push=list(self.state.push.values()),
             conversation=recorded,
-            shown=self.state.shown_state,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,
             is_upgrade=self._is_upgrade() or bool(self._to),

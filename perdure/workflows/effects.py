@@ -135,7 +135,9 @@ class TemporalEffects:
 
     def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         if type == "llm_start":
-            self._state.fill_table()  # as long as the last reply is that of the iteration before
+            self._state.called = []
+        elif type == "tool_call_start":
+            self._state.called.append(one_line(data["name"][:200]))
         self._state.events.append(type, iteration, data, time=now(), call_id=call_id)
 
     async def checkpoint(self, state: LoopState) -> None:
@@ -228,7 +230,7 @@ class TemporalEffects:
             if not await wait_until_done(handle, self._state):
                 await self._end_response(calling.fallback)
             reply: ModelReply = await self._unless_cancelled(handle)
-            state.reply, self._before = reply, None
+            self._before = None
             return reply
         except ActivityError as error:
             is_last = worker_was_lost(error) and policy.maximum_attempts == 1

@@ -27,7 +27,7 @@ from ..events import TERMINAL_EVENTS, EventLog, LogEntry
 from ..loop.effects import Cancelled
 from ..loop.limits import ChildEnd, deadline
 from ..loop.state import LoopState
-from ..messages import Message, ModelReply, ToolResult
+from ..messages import Message, ToolResult
 from ..model_choice import ModelChoice, with_other_model
 from ..options import cadence_of
 from ..protocol.activities import Freshness, StaleAttempt
@@ -35,7 +35,7 @@ from ..protocol.brakes import RunFacts
 from ..protocol.descriptions import shown_name
 from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
-from ..protocol.run import GoOn, RunInput, Shown, SteeringMessage, paced_with
+from ..protocol.run import GoOn, RunInput, SteeringMessage, paced_with
 from ..text import duration_text
 from ..tool_calls import ToolRequest, ToolSpec
 from ..vouching import with_request
@@ -44,7 +44,6 @@ from .approvals import Approvals
 from .awaited import AwaitedCalls
 from .deciders import initial_requests, request_received
 from .holding import Holds
-from .iteration_table import IterationTable
 from .logging import has_slept, is_held, is_let_go_on
 from .waiting import now, wait_until
 
@@ -139,8 +138,6 @@ class RunState:
         """The rate that the next model call waits for."""
         self.held_up: HeldUp | None = None
         """Why a model call waits to be made again."""
-        self.reply: ModelReply | None = None
-        """The model's last one."""
         self.begun: float | None = None
         """When the iteration began, in seconds since the epoch; None before the first."""
         self.model_call = ""
@@ -149,9 +146,8 @@ class RunState:
         """How the run has ended, once nothing of it is left to do."""
         self.shown_status: ShownStatus = "running"
         """What the search attribute says."""
-        self._shown = carried.shown if carried else Shown()
-        self._table = IterationTable(workflow.info().namespace, self._shown.rows, self._shown.called_runs)
-        self._read = self.events.last_seq
+        self.called: list[str] = []
+        """The names of the tools that the iteration has called."""
 
     @cached_property
     def offered_agent(self) -> Agent:
@@ -201,19 +197,6 @@ class RunState:
         return f"{'' if turn is None else f'turn {turn}, '}iteration {iteration}"
 
     @property
-    def table(self) -> IterationTable:
-        """Iterations, as people read them, up to the last event."""
-        self.fill_table()
-        return self._table
-
-    def fill_table(self) -> None:
-        """Take in the events since the last time, while the last reply and text are still those of their iteration."""
-        for entry in self.events.entries(self._read):
-            said = self.loop.last_text if self.loop.said_in == entry.iteration else ""
-            self._table.follow(entry, self.reply, said)
-        self._read = self.events.last_seq
-
-    @property
     def end(self) -> LogEntry | None:
         """Terminal event."""
         last = self.events.entries(self.events.last_seq - 1)
@@ -226,12 +209,6 @@ class RunState:
             return None
         what = dict.fromkeys(name for search in self.searches for name in search.what)
         return self.searches[0].model_copy(update={"what": list(what)})
-
-    @property
-    def shown_state(self) -> Shown:
-        """Return what the next link goes on showing."""
-        table = self.table
-        return self._shown.model_copy(update={"rows": table.rows, "called_runs": table.called_runs})
 
     @property
     def status(self) -> RunStatus:

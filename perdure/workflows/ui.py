@@ -18,7 +18,7 @@ from ..protocol.descriptions import shown_name
 from ..protocol.search_attributes import COST, STATUS
 from ..text import code, count_of, format_usd, inert, link, one_line, utf8, utf8_bytes
 from ..tool_calls import PendingApproval, ToolRequest
-from .iteration_table import call_text, run_path
+from .iterations import Iteration, call_text, iterations_of, lines_of, run_path
 from .run_state import RunState, ShownStatus
 
 MAX_SUMMARY_BYTES = 200
@@ -47,9 +47,8 @@ def model_call_summary(label: str, model: str, tokens: int, tools: Sequence[str]
 
 def next_model_call(state: RunState) -> str:
     """Return the model calls of the iteration that is about to begin."""
-    model, row = state.input.agent.model, state.table.row
-    label, tokens = state.label_of(state.loop.iteration + 1), state.loop.usage.total_tokens
-    return model_call_summary(label, (model and model.id) or "", tokens, row.names if row else ())
+    model, label = state.input.agent.model, state.label_of(state.loop.iteration + 1)
+    return model_call_summary(label, (model and model.id) or "", state.loop.usage.total_tokens, state.called)
 
 
 def about_call(what: str, name: str, arguments: JsonObject) -> str:
@@ -114,7 +113,8 @@ def details(state: RunState) -> str:
     """
     if state.begun is None and state.missing is None and state.end is None:
         return ""
-    parts = [_head(state), *_state_lines(state)], [state.table.markdown()], _totals(state)
+    recent = iterations_of(state.events.entries(0))
+    parts = [_head(state), *_state_lines(state, recent)], lines_of(recent), _totals(state)
     return "\n\n".join(filter(None, ("\n".join(part) for part in parts)))
 
 
@@ -123,7 +123,7 @@ def _head(state: RunState) -> str:
     return f"- {title} of at most {state.options.max_iterations:,}"
 
 
-def _state_lines(state: RunState) -> list[str]:
+def _state_lines(state: RunState, recent: Sequence[Iteration]) -> list[str]:
     """Return what the run does or waits for, and what to type if it waits for a person."""
     run_id = workflow.info().workflow_id
     if state.end is not None:
@@ -150,14 +150,13 @@ def _state_lines(state: RunState) -> list[str]:
     if retry := state.held_up:
         why = f"model retry, after {code(retry.kind)} {code(retry.why, 200)}, until {_date(retry.until)}"
         lines.append(f"- **is held up**: {why}")
-    return lines or [f"- {_current_step(state)}"]
+    return lines or [f"- {_current_step(state, recent)}"]
 
 
-def _current_step(state: RunState) -> str:
-    row = state.table.row
-    if row is not None and (running := row.running_calls):
-        names = ", ".join(code(call.name) for call in running)
-        return f"**runs** {names} {_since(min(call.began for call in running))}"
+def _current_step(state: RunState, recent: Sequence[Iteration]) -> str:
+    if recent and (running := list(recent[-1].running.values())):
+        names = ", ".join(code(one_line(call.data["name"][:200])) for call in running)
+        return f"**runs** {names} {_since(running[0].time)}"
     return f"**calls the model** {_since(state.begun or state.loop.started_at)}"
 
 
@@ -172,10 +171,9 @@ def _totals(state: RunState) -> list[str]:
         lines.append(f"- of these about {usage.lost_tokens:,} in attempts that were lost and made again")
     if cost := format_usd(loop.cost_usd, unpriced=loop.unpriced_calls):
         lines.append(f"- cost: {cost}")
-    if runs := state.table.called_runs:
+    if state.children and state.end is None:
         links = [link(each, run_path(workflow.info().namespace, each)) for each in state.children[:MAX_SHOWN]]
-        under_way = f"; under way: {', '.join(links)}" if links and state.end is None else ""
-        lines.append(f"- runs of other agents: {runs:,}{under_way}")
+        lines.append(f"- runs of other agents under way: {', '.join(links)}")
     return lines
 
 

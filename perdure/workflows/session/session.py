@@ -23,7 +23,7 @@ from ...text import code, count_of, link
 from ..brakes import Misfit, unbegun_attempt
 from ..deciders import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
-from ..iteration_table import run_path
+from ..iterations import run_path
 from ..offers import require_version
 from ..policies import BUGS
 from ..received import Received
