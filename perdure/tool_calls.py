@@ -111,8 +111,10 @@ class RecordedSignature(Exchanged):
 
     declaration: str = ""
     """For people: `(claim: string, euros?: float)`."""
-    digests: dict[str, str] = {}
-    """A digest of each parameter's JSON Schema and default, by name."""
+    names: list[str] = []
+    """Of its parameters."""
+    digest: str = ""
+    """Of the parameters as the model is offered them."""
     takes_anything: bool = unless_empty(False)
     """Whether it accepted any arguments."""
     defaults: dict[str, str] = unless_empty({})

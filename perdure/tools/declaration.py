@@ -324,6 +324,6 @@ def _property(parameter: FunctionParameter, text: str | None) -> Property:
 def _plain_default(value: Any) -> Any:
     """Return the default in JSON; None if it has no JSON form."""
     try:
-        return to_jsonable_python(value)
+        return to_jsonable_python(sorted(value, key=repr) if isinstance(value, set | frozenset) else value)
     except PydanticSerializationError:
         return None

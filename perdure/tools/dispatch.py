@@ -122,8 +122,8 @@ class ToolBox:
         """
         if recorded is None or handler.function is None or not handler.is_by_name:
             return None
-        shared, bound = self._resources.parameters(handler.function), handler.tool.bindings or {}
-        return signature_change(handler.tool.name, recorded, handler.function, without=shared, bound=bound)
+        shared = self._resources.parameters(handler.function)
+        return signature_change(handler.tool.name, recorded, handler.function, without=shared)
 
     async def inventory(self, asking: Asking, *, may_ask: bool = True) -> ToolInventory:
         """Return how each declared tool is executed; see `take_inventory`, also for its errors."""

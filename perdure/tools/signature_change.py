@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
-
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..schema import value_digest
 from ..tool_calls import RecordedSignature
 from .declaration import declaration_line, declaration_of, place_of
-from .signature import MISSING, signature_of
+from .signature import signature_of
 
 Function = Callable[..., Any]
-_DESCRIPTIONS = frozenset({"title", "description", "examples"})
-_BY_NAME = frozenset({"properties", "$defs"})
-_VALUES = frozenset({"default", "const", "enum"})
+_DESCRIPTIONS = ("title", "description")
 
 
 def recorded_signature(function: Function, *, without: Iterable[str] = ()) -> RecordedSignature:
@@ -29,15 +24,15 @@ def recorded_signature(function: Function, *, without: Iterable[str] = ()) -> Re
 
 
 def _read_signature(function: Function, without: frozenset[str]) -> RecordedSignature:
-    signature = signature_of(function)
-    taken = {name: each for name, each in signature.parameters.items() if name not in without}
-    schemas = {name: _bare(each.adapter.json_schema()) if each.adapter else {} for name, each in taken.items()}
-    defaults = {name: value_digest(_json(each.default)) for name, each in taken.items() if each.default is not MISSING}
+    declared, taken = declaration_of(function, without).parameters or [], signature_of(function)
+    adapters = [each.adapter for name, each in taken.parameters.items() if name not in without]
+    types = [_without_descriptions(each.json_schema()) if each else None for each in adapters]
     return RecordedSignature(
-        declaration=declaration_line("", declaration_of(function, without).parameters or []),
-        digests={name: value_digest([schemas[name], defaults.get(name)]) for name in taken},
-        takes_anything=signature.takes_anything,
-        defaults=defaults,
+        declaration=declaration_line("", declared),
+        names=[each.name for each in declared],
+        digest=value_digest([types, [[each.name, each.required, each.default] for each in declared]]),
+        takes_anything=taken.takes_anything,
+        defaults={each.name: value_digest(each.default) for each in declared if not each.required},
     )
 
 
@@ -45,46 +40,22 @@ _remembered_signature = lru_cache(maxsize=4096)(_read_signature)
 
 
 def signature_change(
-    name: str,
-    recorded: RecordedSignature,
-    function: Function,
-    *,
-    without: Iterable[str] = (),
-    bound: Container[str] = (),
+    name: str, recorded: RecordedSignature, function: Function, *, without: Iterable[str] = ()
 ) -> str | None:
-    """Return the parameters that no longer fit the run's calls, with both declarations; None if all fit, and further
-    ones are optional or `bound` to inputs of the run.
+    """Return that the function does not take what the run's calls were made for, with both declarations; None if it
+    does.
     """
     now = recorded_signature(function, without=without)
-    then = recorded.digests
-    changed = [each for each, digest in then.items() if digest != now.digests.get(each)]
-    changed += [each for each in now.digests if each not in {*then, *now.defaults} and each not in bound]
-    if not changed and now.takes_anything >= recorded.takes_anything:
+    if (now.digest, now.takes_anything) == (recorded.digest, recorded.takes_anything):
         return None
     return (
-        f"The function of tool '{name}' takes other arguments here than when the run began"
-        f"{': ' * bool(changed)}{', '.join(map(repr, changed))}. "
+        f"The function of tool '{name}' takes other arguments here than when the run began. "
         f"Then it was {name}{recorded.declaration}, here it is {name}{now.declaration} in {place_of(function)}"
     )
 
 
-def _bare(schema: Any, *, by_name: bool = False) -> Any:
-    """Return the schema without purely descriptive fields."""
-    if isinstance(schema, list):
-        return [_bare(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: value if name in _VALUES and not by_name else _bare(value, by_name=name in _BY_NAME and not by_name)
-        for name, value in schema.items()
-        if by_name or name not in _DESCRIPTIONS
-    }
-
-
-def _json(value: Any) -> Any:
-    """Return the value in JSON, else its type's name."""
-    try:
-        plain = to_jsonable_python(value, bytes_mode="base64", fallback=lambda each: type(each).__qualname__)
-    except (PydanticSerializationError, ValueError, RecursionError):
-        return type(value).__qualname__
-    return sorted(plain, key=json.dumps) if isinstance(value, set | frozenset) else plain
+def _without_descriptions(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {name: each for name, each in value.items() if name not in _DESCRIPTIONS or not isinstance(each, str)}
+        return {name: _without_descriptions(each) for name, each in kept.items()}
+    return [_without_descriptions(each) for each in value] if isinstance(value, list) else value

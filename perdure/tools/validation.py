@@ -125,7 +125,7 @@ def call_problems(tool: Tool, spec: ToolSpec, arguments: JsonView) -> list[str]:
     given, taken = without_absent(visible, given), spec.signature
     if taken and taken.takes_anything:
         return find_problems(visible, given)
-    names = taken.digests if taken and taken.digests else [prop.name for prop in visible]
+    names = taken.names if taken and taken.names else [prop.name for prop in visible]
     return [*unknown_arguments(given, [name for name in names if name not in hidden]), *find_problems(visible, given)]
 
 

@@ -34,8 +34,9 @@ def with_cents(claim: str, cents: int) -> str:
     return "paid"
 
 
-def with_a_note(claim: str, euros: float, note: str = "") -> str:
-    paid.append((claim, euros, note))
+def with_other_code(claim: str, euros: float) -> str:
+    """Pay, and say so."""
+    paid.append((claim, euros, "other"))
     return "paid"
 
 
@@ -81,7 +82,7 @@ async def test_without_one_the_run_is_held_and_says_what_has_changed(stage: Stag
     [held] = (await run.status()).held
     assert (held.reason, paid) == ("tool", [])
     assert held.why == (
-        "The function of tool 'pay' takes other arguments here than when the run began: 'euros', 'cents'. "
+        "The function of tool 'pay' takes other arguments here than when the run began. "
         "Then it was pay(claim: string, euros: float), here it is pay(claim: string, cents: "
         f"integer) in {__name__}. Start a worker with a function that takes what it took then"
     )
@@ -91,10 +92,10 @@ async def test_without_one_the_run_is_held_and_says_what_has_changed(stage: Stag
     assert paid == [("c7", 12.5)]
 
 
-async def test_a_function_that_takes_more_takes_the_call(stage: Stage, scripted: Scripted) -> None:
-    run = await approved_elsewhere(stage, scripted, with_a_note)
+async def test_a_function_that_takes_the_same_takes_the_call(stage: Stage, scripted: Scripted) -> None:
+    run = await approved_elsewhere(stage, scripted, with_other_code)
     assert (await run.result()).output == "done"
-    assert paid == [("c7", 12.5, "")]
+    assert paid == [("c7", 12.5, "other")]
 
 
 async def test_a_call_that_no_worker_has_begun_with_is_shown_as_never_executed(
@@ -128,10 +129,10 @@ async def test_a_function_that_takes_another_s_place_in_a_running_worker_is_comp
         await run.approve("call_2")
         await wait_for(lambda: is_held(run))
         assert paid == [("c1", 1)]
-        register_tool("pay", with_a_note)
+        register_tool("pay", with_other_code)
         await run.go_on()
         assert (await run.result()).output == "done"
-    assert paid == [("c1", 1), ("c2", 2, "")]
+    assert paid == [("c1", 1), ("c2", 2, "other")]
 
 
 async def waits_for(run: RunHandle, call_id: str) -> bool:

@@ -84,35 +84,24 @@ def change(before: Callable[..., Any], after: Callable[..., Any]) -> str | None:
     return signature_change("t", recorded, after)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [*((then, after) for after in (then, same, more)), (anything, anything), (then, with_others)]
-)
+@pytest.mark.parametrize(("before", "after"), [*((then, after) for after in (then, same)), (anything, anything)])
 def test_takes_what_the_earlier_one_took(before: Callable[..., Any], after: Callable[..., Any]) -> None:
     assert change(before, after) is None
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "why"),
+    ("before", "after"),
     [
-        (then, renamed, ": 'b'"),
-        (then, demanding, ": 'b'"),
-        (then, other_default, ": 'b'"),
-        (then, narrower, ": 'a'"),
-        (then, other_kind, ": 'a'"),
-        (then, new_and_required, ": 'c'"),
-        (wider, then, ": 'a', 'b'"),
-        (with_others, then, ""),
-        (of_a_claim, of_another_claim, ": 'claim'"),
-        (of_texts, of_numbers, ": 'them'"),
+        *((then, after) for after in (renamed, demanding, other_default, narrower, other_kind, new_and_required, more)),
+        (wider, then),
+        (with_others, then),
+        (then, with_others),
+        (of_a_claim, of_another_claim),
+        (of_texts, of_numbers),
     ],
 )
-def test_does_not(before: Callable[..., Any], after: Callable[..., Any], why: str) -> None:
-    assert f"when the run began{why}. Then it was t(" in (change(before, after) or "")
-
-
-def test_what_inputs_fill_in_may_be_new() -> None:
-    recorded = recorded_signature(then)
-    assert signature_change("t", recorded, new_and_required, bound={"c"}) is None
+def test_does_not(before: Callable[..., Any], after: Callable[..., Any]) -> None:
+    assert "when the run began. Then it was t(" in (change(before, after) or "")
 
 
 def of(annotation: Any) -> Callable[..., Any]:
@@ -150,4 +139,4 @@ def test_what_describes_a_type_is_no_part_of_it(before: Any, after: Any) -> None
     ],
 )
 def test_another_type_is_a_change(before: Any, after: Any) -> None:
-    assert ": 'x'. Then" in (change(of(before), of(after)) or "")
+    assert change(of(before), of(after)) is not None
