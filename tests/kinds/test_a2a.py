@@ -169,7 +169,7 @@ assert "httpx" in sys.modules and "a2a" not in sys.modules
 
 async def test_an_agent_that_is_not_there_fails_the_start(stage: Stage, scripted: Scripted) -> None:
     model = scripted(asking("never"))
-    problem = r"tool 'weather' \(kind: a2a\): the agent's card at .* can't be read: it can't be reached"
+    problem = r"tool 'weather' \(kind: a2a\): the card of the agent at .* can't be read: .*can't be reached"
     async with stage.worker():
         run = await stage.start(scripted_agent(model, [weather("http://127.0.0.1:9")]), missing_tool_grace=0)
         with pytest.raises(RunError, match=problem) as caught:

@@ -24,7 +24,11 @@ def agent_with(url: str, *, key: str | None = None, **more: Any) -> Agent:
 async def offered(agent: Agent) -> Offering:
     """What the model is offered. Raises ToolOfferError."""
     [tool] = agent.tools or []
-    [offering] = await A2AKind().offer(tool, Asking(agent, {}))
+    kind = A2AKind()
+    try:
+        [offering] = await kind.offer(tool, Asking(agent, {}))
+    finally:
+        await kind.close()
     return offering
 
 

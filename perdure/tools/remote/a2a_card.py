@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from copy import deepcopy
 
-import httpx
 from a2a.client.card_resolver import parse_agent_card
 from a2a.types import AgentCard, AgentInterface, SecurityScheme
 from a2a.utils.constants import TransportProtocol
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from ...json_types import JsonObject, JsonView
-from ...text import count_of
 from ..kind import ToolOfferError
-from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, fault_of, http_client, refusal_of_url
-from .card import description_of, form_of
-from .settings import CARD_PATHS, WELL_KNOWN, RemoteSettings
+from .a2a_http import NONSENSE, fault_of, refusal_of_url
+from .settings import RemoteSettings
 
 HTTP_JSON = TransportProtocol.HTTP_JSON.value
 BINDINGS = (TransportProtocol.JSONRPC.value, HTTP_JSON)
@@ -25,47 +21,6 @@ _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _VERSION = re.compile(r"(?:(?:0\.3|[1-9]\d{0,3}\.\d{1,4})(?:\.\d{1,4})?)?")
 """The versions of the official client, and none: some cards leave it out."""
 _NOT_FOR_KEYS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
-
-
-async def fetch_card(settings: RemoteSettings) -> AgentCard:
-    """Return the card at the endpoint's well-known path.
-
-    Raises ToolOfferError if it is not available in time, or names nothing that perdure can call.
-    """
-    seconds = settings.options.discovery_timeout
-    try:
-        async with asyncio.timeout(seconds), http_client(settings, settings.credentials({})) as client:
-            return await _first_card(client, settings)
-    except TimeoutError:
-        why = f"no answer within {count_of(seconds, 'second')} ('options.discoveryTimeout')"
-    except FAULTS as error:
-        why = fault_of(error).text
-    raise ToolOfferError(f"the agent's card at {settings.address}{WELL_KNOWN}{CARD_PATHS[0]} can't be read: {why}")
-
-
-async def _first_card(client: httpx.AsyncClient, settings: RemoteSettings) -> AgentCard:
-    """Return the card from its first address. Raises ToolOfferError for one of another protocol, and one of
-    `FAULTS`.
-    """
-    missing: httpx.HTTPStatusError | None = None
-    for path in CARD_PATHS:
-        answer = await client.get(f"{settings.endpoint}{WELL_KNOWN}{path}", timeout=ANSWER_SECONDS)
-        try:
-            answer.raise_for_status()
-        except httpx.HTTPStatusError as error:
-            if answer.status_code != 404:
-                raise
-            missing = missing or error
-            continue
-        document = answer.json()
-        if isinstance(document, dict) and form_of(document) != "a2a":
-            raise ToolOfferError(
-                f"the agent's card at {settings.address}{WELL_KNOWN}{path} is one of KAOS, whose protocol is another: "
-                "name the agent in metadata.perdure.agents ({name, url}) instead"
-            )
-        return parse_agent_card(document)
-    assert missing is not None
-    raise missing
 
 
 def parsed_card(document: JsonView) -> AgentCard:
@@ -90,12 +45,6 @@ def callable_part(card: AgentCard, settings: RemoteSettings) -> JsonObject:
 def card_of(details: JsonObject) -> AgentCard:
     """Return the card recorded by `callable_part`."""
     return ParseDict(details["card"], AgentCard(), ignore_unknown_fields=True)
-
-
-def description_of_card(card: AgentCard, description: str | None) -> str:
-    """Return the agent's description for the model: the file's, else the card's; and the agent's skills."""
-    skills = [(skill.name, skill.description) for skill in card.skills]
-    return description_of(description or card.description or f"Asks the agent {card.name!r}.", skills)
 
 
 def way_in(card: AgentCard) -> dict[str, str]:

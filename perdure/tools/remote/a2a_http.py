@@ -15,6 +15,7 @@ from ...text import charset_in
 from ...worker_limits import authorities_now
 from ..http import CONNECT_SECONDS, Fault, reason_of, was_refused
 from ..kind import OutcomeUnknown
+from .card import NOT_LET_IN
 from .settings import RemoteSettings
 
 ANSWER_SECONDS = 30.0
@@ -154,6 +155,5 @@ def _of_status(response: httpx.Response) -> Fault:
     status = response.status_code
     passing = status >= 500 or status in _PASSING_STATUS
     if status in (401, 403):
-        advice = ": it does not let this worker in; check 'connection.apiKey' and the variable that it refers to"
-        return Fault(f"HTTP status {status}{advice}", outcome_unknown=False, passing=False)
+        return Fault(f"HTTP status {status}{NOT_LET_IN}", outcome_unknown=False, passing=False)
     return Fault(f"HTTP status {status}", not was_refused(status, response.headers), passing)

@@ -17,6 +17,7 @@ MAX_CARD_BYTES = 256 * 1024
 MAX_DESCRIPTION_BYTES = 8 * 1024
 _TRANSPORTS = ("supportedInterfaces", "preferredTransport", "additionalInterfaces")
 _ABSENT = (404, 405, 410)
+NOT_LET_IN = ": it does not let this worker in; check 'connection.apiKey' and the variable that it refers to"
 
 Form = Literal["a2a", "kaos", "kaos-tasks"]
 """`kaos` has a list of capabilities; `kaos-tasks` came after it, with a JSON-RPC that is not A2A's."""
@@ -59,7 +60,7 @@ async def read_card(http: Http, settings: RemoteSettings) -> Card:
         async with asyncio.timeout(seconds):
             return await _first_card(http, settings)
     except TimeoutError:
-        why = f"no answer within {count_of(seconds, 'second')}"
+        why = f"no answer within {count_of(seconds, 'second')} ('options.discoveryTimeout')"
     except (HttpFailure, ValueError) as error:
         why = str(error)
     raise ToolUnavailable(f"the card of the agent at {settings.address} can't be read: {one_line(why, 300)}")
@@ -74,7 +75,7 @@ async def _first_card(http: Http, settings: RemoteSettings) -> Card:
         if answer.status in _ABSENT:
             absent = absent or f"HTTP status {answer.status}"
         elif answer.status != 200:
-            raise ValueError(f"HTTP status {answer.status}")
+            raise ValueError(f"HTTP status {answer.status}{NOT_LET_IN if answer.status in (401, 403) else ''}")
         elif not answer.is_whole:
             raise ValueError(f"it is larger than {MAX_CARD_BYTES:,} bytes")
         elif (document := _document(answer)) is not None:

@@ -58,6 +58,7 @@ class A2AKind(ToolKind):
         # before another thread has finished importing it.
         if importlib.util.find_spec("httpx") is not None:
             importlib.import_module("httpx")
+        self._http = Http()
 
     def problems(self, tool: Tool) -> Sequence[str]:
         """As `ToolKind.problems`."""
@@ -66,16 +67,24 @@ class A2AKind(ToolKind):
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """Return one function with the tool's name, described by the agent's card. Raises ToolOfferError."""
         require_client()
-        from .a2a_card import callable_part, description_of_card, fetch_card
+        from .a2a_card import callable_part, parsed_card
 
         settings = remote_settings(tool)
-        card = await fetch_card(settings)
+        try:
+            card = await read_card(self._http, settings)
+        except ToolUnavailable as error:
+            raise ToolOfferError(str(error)) from error
+        if card.form != "a2a":
+            raise ToolOfferError(
+                f"the card of the agent at {settings.address} is one of KAOS, whose protocol is another: name the "
+                "agent in metadata.perdure.agents ({name, url}) instead"
+            )
         return [
             Offering(
                 name=tool.name,
-                description=description_of_card(card, tool.description),
+                description=card.description(settings, tool.description),
                 parameters=_MESSAGE,
-                details=callable_part(card, settings),
+                details=callable_part(parsed_card(card.document), settings),
                 timeout=(tool.perdure.timeout if tool.perdure else None) or DEFAULT_TIMEOUT,
             )
         ]
@@ -99,13 +108,13 @@ class A2AKind(ToolKind):
         async with remote_call(call) as remote:
             await remote.cancel()
 
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
 
 class DelegateKind(A2AKind):
     """Agents that accept a task, by A2A, or by Chat Completions as KAOS agents do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._http = Http()
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """Return one function, described by the file, or by the agent's card.
@@ -160,10 +169,6 @@ class DelegateKind(A2AKind):
         """Cancel the remote task that a lost attempt has begun, if there are tasks. Raises as A2A's client does."""
         if "a2a" in call.details:
             await super().abandon(_a2a_call(call))
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._http.close()
 
 
 def _delegation(tool: Tool) -> tuple[RemoteSettings, DelegateOptions]:

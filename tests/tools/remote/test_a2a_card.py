@@ -40,9 +40,7 @@ async def test_the_key_is_sent_and_not_recorded() -> None:
 
 
 async def test_nobody_is_there() -> None:
-    with pytest.raises(
-        ToolOfferError, match=r"card at http://127.0.0.1:9/.well-known/agent-card.json can't be read: it c"
-    ):
+    with pytest.raises(ToolOfferError, match=r"card of the agent at http://127.0.0.1:9 can't be read: .*reached"):
         await offered(agent_with("http://127.0.0.1:9/"))
 
 
@@ -57,22 +55,25 @@ async def test_a_slow_agent() -> None:
     [
         (odd.answers("<html>", 500), "HTTP status 500"),
         (odd.answers("<html>", 404), "HTTP status 404"),
-        (odd.answers("<html>"), "makes no sense"),
-        (odd.answers(b"\xff\xfe{"), "makes no sense"),
-        (odd.answers("[1, 2]"), "makes no sense"),
-        (odd.answers('"card"'), "makes no sense"),
-        (odd.answers("{}"), "its card has no interface by JSONRPC or HTTP[+]JSON of version 1.0 or 0.3, but: none"),
-        (odd.answers('{"skills": 3}'), "makes no sense"),
-        (odd.answers('{"supportedInterfaces": [{"url": 5}]}'), "makes no sense"),
-        (odd.answers('{"securitySchemes": [1]}'), "makes no sense"),
-        (odd.answers(odd.nested()), "makes no sense"),
-        (odd.answers(" " * 5_000_000), "the answer is larger than 4,194,304 bytes"),
-        (odd.answers(odd.bomb(), content_encoding="gzip"), r"the answer is compressed \(gzip\)"),
-        (odd.redirects("http://127.0.0.1:9/card"), "http://127.0.0.1:9/card is not on the host of the endpoint"),
-        (odd.redirects("http://localhost/card"), "is not on the host of the endpoint"),
-        (odd.redirects("file:///etc/passwd"), "the host of the endpoint|unsupported protocol"),
+        (odd.answers("<html>"), "no agent card"),
+        (odd.answers(b"\xff\xfe{"), "no agent card"),
+        (odd.answers("[1, 2]"), "no agent card"),
+        (odd.answers('"card"'), "no agent card"),
+        (
+            odd.answers('{"name": "x"}'),
+            "its card has no interface by JSONRPC or HTTP[+]JSON of version 1.0 or 0.3, but: none",
+        ),
+        (odd.answers('{"name": "x", "skills": 3}'), "makes no sense"),
+        (odd.answers('{"name": "x", "supportedInterfaces": [{"url": 5}]}'), "makes no sense"),
+        (odd.answers('{"name": "x", "securitySchemes": [1]}'), "makes no sense"),
+        (odd.answers(odd.nested()), "no agent card"),
+        (odd.answers(" " * 5_000_000), "larger than 262,144 bytes"),
+        (odd.answers(odd.bomb(), content_encoding="gzip"), "larger than 262,144 bytes|packed"),
+        (odd.redirects("http://127.0.0.1:9/card"), "http://127.0.0.1:9 .*where this tool does not go"),
+        (odd.redirects("http://localhost/card"), "where this tool does not go"),
+        (odd.redirects("file:///etc/passwd"), "where this tool does not go|can't be"),
         (odd.redirects("/again"), "redirects"),
-        (odd.answers("{}", 302, location="http://[bad"), "is not on the host of the endpoint"),
+        (odd.answers("{}", 302, location="http://[bad"), "where this tool does not go|can't be"),
     ],
 )
 async def test_cards_that_are_none(answer: odd.Answer, problem: str) -> None:
@@ -116,7 +117,7 @@ async def test_the_key_goes_to_the_endpoint_s_host_alone() -> None:
     elsewhere = RemoteAgent()
     async with elsewhere.served() as other:
         async with served(odd.server(odd.redirects(f"{other}/.well-known/agent-card.json"))) as url:
-            with pytest.raises(ToolOfferError, match="is not on the host of the endpoint"):
+            with pytest.raises(ToolOfferError, match="where this tool does not go"):
                 await offered(agent_with(url, key=KEY))
         assert elsewhere.requests == []
 
