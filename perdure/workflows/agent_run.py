@@ -26,12 +26,13 @@ from ..protocol.outcome import RunFailure, RunOutput, RunStatus
 from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
 from ..text import MAX_TEXT_BYTES, bounded_text
 from ..webhooks import PushChange
-from .approvals import Approvals, dropped_if_refused, read_decision
-from .awaited import read_completion
+from .approvals import DECISIONS, Approvals, dropped_if_refused
+from .awaited import COMPLETIONS
 from .continue_as_new import ContinueAsNew
 from .deciders import require_entitled
+from .door import run_update
 from .effects import TemporalEffects
-from .holding import read_go_on
+from .holding import REQUESTS
 from .instructions import instruct
 from .locks import require_as_locked
 from .notices import Notices
@@ -332,20 +333,16 @@ class AgentRun:
             return True
         return False
 
-    @workflow.update(
-        name=names.APPROVAL,
-        description="Approve, deny or answer a tool call that waits for a person; refused if that is not possible.",
-        unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
-    )
-    async def decide(self, *arguments: Any) -> None:
-        self.state.approvals.updates += 1
-        await self.state.approvals.decide(read_decision(arguments, self._received))
+    def _require_decision(self, decision: CallApproval) -> None:
+        require_entitled(decision, self.state.approvals.require_acceptable(decision), self.state.requests)
 
-    @decide.validator
-    def _require_decision(self, *arguments: Any) -> None:
-        decision = read_decision(arguments, self._received)
-        opened = self.state.approvals.require_acceptable(decision)
-        require_entitled(decision, opened, self.state.requests)
+    decide = run_update(
+        names.APPROVAL,
+        "Approve, deny or answer a tool call that waits for a person; refused if that is not possible.",
+        DECISIONS,
+        check=_require_decision,
+        take=lambda run, decision: run.state.approvals.decide(decision),
+    )
 
     @workflow.signal(name=names.GO_ON, description="Let the run go on that is held.")
     def go_on_by_signal(self, *arguments: Any) -> None:
@@ -353,36 +350,26 @@ class AgentRun:
             with dropped_if_refused("a request to go on"):
                 self.state.let_go_on(go_on)
 
-    @workflow.update(
-        name=names.GO_ON,
-        description="Let the run go on that is held, where it stands, with other options if some are given.",
-        unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
+    go_on = run_update(
+        names.GO_ON,
+        "Let the run go on that is held, where it stands, with other options if some are given.",
+        REQUESTS,
+        check=lambda run, go_on: run.state.holds.require_possible(go_on),
+        take=lambda run, go_on: run.state.let_go_on(go_on),
     )
-    async def go_on(self, *arguments: Any) -> None:
-        self.state.approvals.updates += 1
-        self.state.let_go_on(read_go_on(arguments, self._received))
-
-    @go_on.validator
-    def _require_held(self, *arguments: Any) -> None:
-        self.state.holds.require_possible(read_go_on(arguments, self._received))
 
     @workflow.signal(name=names.PUSH, description="Tell an A2A client what becomes of the run.")
     def push(self, *arguments: Any) -> None:
         if change := self._received.read_signal(arguments, PushChange):
             self._notices.take(change)
 
-    @workflow.update(
-        name=names.COMPLETE,
-        description="Finish a tool call that waits for another system.",
-        unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
+    complete = run_update(
+        names.COMPLETE,
+        "Finish a tool call that waits for another system.",
+        COMPLETIONS,
+        check=lambda run, completion: run.state.awaited.require_acceptable(completion),
+        take=lambda run, completion: run.state.awaited.complete(completion),
     )
-    async def complete(self, *arguments: Any) -> None:
-        self.state.approvals.updates += 1
-        self.state.awaited.complete(read_completion(arguments, self._received))
-
-    @complete.validator
-    def _require_awaited(self, *arguments: Any) -> None:
-        self.state.awaited.require_acceptable(read_completion(arguments, self._received))
 
     @workflow.query(name=names.STATUS, description="Where the run stands.")
     def status(self) -> RunStatus:

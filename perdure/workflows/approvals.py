@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Literal
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -21,9 +21,9 @@ from ..protocol.run import CallApproval, DecidedCall
 from ..text import one_line
 from ..tool_calls import Approval, Asked, Decided, Decider, PendingApproval, ToolRequest, ToolSpec, Vote, misfit
 from ..vouching import Vouch
+from .door import Door
 from .history_size import MAX_HISTORY_BYTES
 from .policies import describe_failure
-from .received import Received
 
 REMEMBERED = 100
 """So many decisions are known when they come again."""
@@ -35,9 +35,8 @@ LARGE_BYTES = 64 * 1024
 Judge = Callable[[ToolRequest], Awaitable[GuardrailResult]]
 
 
-def refusal(kind: str, text: str) -> ApplicationError:
-    """The error of an update whose decision is not accepted."""
-    return ApplicationError(text, {"kind": kind}, type=REFUSED, non_retryable=True)
+DECISIONS = Door(CallApproval, REFUSED, "call_id and approved")
+refusal = DECISIONS.refusal
 
 
 class OpenApproval:
@@ -350,15 +349,3 @@ def dropped_if_refused(what: str) -> Iterator[None]:
         yield
     except ApplicationError as error:
         workflow.logger.warning("%s was dropped: %s", what, error.message)
-
-
-def read_decision(arguments: Sequence[Any], received: Received) -> CallApproval:
-    """Return the one decision that an update should have. Raises a refusal for anything else."""
-    arguments = received.read_update(arguments, refusal)
-    try:
-        (value,) = arguments
-        return CallApproval.model_validate(value)
-    except ValueError:
-        raise refusal(
-            "unreadable", f"expected one object with call_id and approved, got {one_line(repr(arguments))}"
-        ) from None

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any
 
 from pydantic_core import to_json
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
 
 from ..arguments import deeper_than
 from ..later import AwaitedCall, CompletedCall, Completion, mark_of
 from ..messages import Postponed
 from ..payloads.failures import size_of
 from ..protocol.names import COMPLETION_REFUSED
-from ..text import one_line
+from ..text import moment, one_line
 from ..tool_calls import ToolRequest
+from .door import Door
 from .history_size import MAX_HISTORY_BYTES
-from .received import Received
 
 REMEMBERED = 50
 """So many calls are known that do not wait any longer."""
@@ -31,19 +28,8 @@ SHOWN_CHARS = 200
 """Of what finished a call, where a second completion is told of it."""
 
 
-def completion_refusal(kind: str, text: str) -> ApplicationError:
-    """Return the error of an update that does not finish a call."""
-    return ApplicationError(text, {"kind": kind}, type=COMPLETION_REFUSED, non_retryable=True)
-
-
-def read_completion(arguments: Sequence[Any], received: Received) -> Completion:
-    """Return the one value that an update should have. Raises a refusal for anything else."""
-    arguments = received.read_update(arguments, completion_refusal)
-    try:
-        (value,) = arguments
-        return Completion.model_validate(value)
-    except ValueError:
-        raise completion_refusal("unreadable", "expected one object with proof, and value or error") from None
+COMPLETIONS = Door(Completion, COMPLETION_REFUSED, "proof, and value or error")
+completion_refusal = COMPLETIONS.refusal
 
 
 class OpenCall:
@@ -130,7 +116,7 @@ def digest_of(completion: Completion) -> str:
 
 def _account(completion: Completion) -> str:
     by = f" by {one_line(completion.by)}" if completion.by else ""
-    at = datetime.fromtimestamp(workflow.time(), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    at = moment(workflow.time())
     if completion.error is not None:
         return f"at {at}{by} with the error {one_line(completion.error, SHOWN_CHARS)!r}"
     text = completion.value if isinstance(completion.value, str) else to_json(completion.value).decode()

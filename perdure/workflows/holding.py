@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
 
 from ..errors import LimitExceededError, MaxIterationsError, RunError
 from ..event_data import HoldReason
@@ -18,25 +16,13 @@ from ..protocol.names import GO_ON_REFUSED
 from ..protocol.outcome import Held
 from ..protocol.run import GoOn
 from ..text import bounded_text, fault_text, one_line
-from .received import Received
+from .door import Door
 
 MAX_WHY_BYTES = 8 * 1024
 
 
-def go_on_refusal(kind: str, text: str) -> ApplicationError:
-    """Return the error of an update that does not let the run go on."""
-    return ApplicationError(text, {"kind": kind}, type=GO_ON_REFUSED, non_retryable=True)
-
-
-def read_go_on(arguments: Sequence[Any], received: Received) -> GoOn:
-    """Return the one value that an update should have. Raises a refusal for anything else."""
-    arguments = received.read_update(arguments, go_on_refusal)
-    try:
-        (value,) = arguments or ({},)
-        return GoOn.model_validate(value)
-    except ValueError:
-        text = f"expected one object with options and by, each of which may be absent, got {one_line(repr(arguments))}"
-        raise go_on_refusal("unreadable", text) from None
+REQUESTS = Door(GoOn, GO_ON_REFUSED, "options and by, each of which may be absent", is_optional=True)
+go_on_refusal = REQUESTS.refusal
 
 
 class Holds:

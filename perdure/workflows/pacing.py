@@ -15,10 +15,11 @@ from temporalio.workflow import ActivityHandle
 
 from ..loop.effects import Cancelled
 from ..loop.limits import time_is_over
-from ..protocol.names import IS_POLLED, PERMIT
-from ..protocol.run import PacedCall, QueueInput, paced_model, rate_of
-from .policies import COMPACTION_RETRIES, LOST_WORKER_RETRIES, MARGIN, MOMENTARY_RETRIES, PACED_RETRIES
+from ..protocol.names import PERMIT
+from ..protocol.run import PacedCall, paced_model, rate_of
+from .policies import LOST_WORKER_RETRIES, MARGIN, MOMENTARY_RETRIES, PACED_RETRIES
 from .run_state import RunState
+from .tool_queues import is_polled
 from .waiting import give_up, wait_until
 
 Result = TypeVar("Result")
@@ -149,14 +150,7 @@ class Pacing:
 
 async def _is_polled(queue: str) -> bool:
     try:
-        found: bool = await workflow.execute_local_activity(
-            IS_POLLED,
-            QueueInput(task_queue=queue),
-            result_type=bool,
-            start_to_close_timeout=MARGIN,
-            retry_policy=COMPACTION_RETRIES,
-        )
+        return await is_polled(queue)
     except ActivityError as error:
         workflow.logger.warning("who polls the task queue %r can't be found out: %s", queue, error.cause)
         return True
-    return found

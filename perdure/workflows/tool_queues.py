@@ -37,13 +37,14 @@ async def on_tool_queue(
             if not isinstance(cause, TemporalTimeoutError) or cause.type is not TimeoutType.SCHEDULE_TO_START:
                 raise
         state.ready_at = since + patience.total_seconds()
-        if not await _is_polled(queue):
+        if not await is_polled(queue):
             state.emit_status(f"No worker polls the task queue {queue!r}: the call goes to the run's own")
             return await start(None, None)
         patience = min(2 * patience, LAST_LOOK)
 
 
-async def _is_polled(queue: str) -> bool:
+async def is_polled(queue: str) -> bool:
+    """Return whether a worker polls a task queue. Raises `ActivityError` where that can't be found out."""
     found: bool = await workflow.execute_local_activity(
         IS_POLLED,
         QueueInput(task_queue=queue),

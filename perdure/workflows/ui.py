@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from temporalio import workflow
@@ -16,7 +15,7 @@ from ..events import LogEntry
 from ..json_types import JsonObject
 from ..protocol.descriptions import shown_name
 from ..protocol.search_attributes import COST, STATUS
-from ..text import code, count_of, format_usd, inert, link, one_line, utf8, utf8_bytes
+from ..text import code, count_of, format_usd, inert, link, moment, one_line, utf8, utf8_bytes
 from ..tool_calls import PendingApproval, ToolRequest
 from .iterations import Iteration, call_text, iterations_of, lines_of, run_path
 from .run_state import RunState, ShownStatus
@@ -138,7 +137,7 @@ def _state_lines(state: RunState, recent: Sequence[Iteration]) -> list[str]:
         lines.append(f"- **waits for a worker** of the task queue {queue} that has {what}, {_since(missing.since)}")
     for call in state.awaited.open_calls[:MAX_SHOWN]:
         shown = code(call_text(call.name, call.arguments), 200)
-        until = "" if call.deadline is None else f", until {_date(call.deadline)}"
+        until = "" if call.deadline is None else f", until {moment(call.deadline)}"
         lines.append(f"- **another system finishes** {shown}, awaited {_since(call.since)}{until}")
     for held in state.holds.held[:MAX_SHOWN]:
         how = code(command_line("go-on", run_id), 400)
@@ -148,7 +147,7 @@ def _state_lines(state: RunState, recent: Sequence[Iteration]) -> list[str]:
     if state.waits_for_rate:
         lines.append(f"- **waits for a permit**: calls of {code(state.waits_for_rate)} have a rate")
     if retry := state.held_up:
-        why = f"model retry, after {code(retry.kind)} {code(retry.why, 200)}, until {_date(retry.until)}"
+        why = f"model retry, after {code(retry.kind)} {code(retry.why, 200)}, until {moment(retry.until)}"
         lines.append(f"- **is held up**: {why}")
     return lines or [f"- {_current_step(state, recent)}"]
 
@@ -178,7 +177,7 @@ def _totals(state: RunState) -> list[str]:
 
 
 def _approval_line(pending: PendingApproval, run_id: str) -> str:
-    until = "" if pending.deadline is None else f", until {_date(pending.deadline)}"
+    until = "" if pending.deadline is None else f", until {moment(pending.deadline)}"
     shown = code(call_text(pending.name, pending.arguments), 200)
     ways = ways_to_settle(run_id, pending)
     how = code(ways[0], 400)
@@ -197,15 +196,11 @@ def _way(pending: PendingApproval, how: str) -> str:
 
 
 def _since(time: float) -> str:
-    return f"since {_date(time)}"
-
-
-def _date(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"since {moment(time)}"
 
 
 def _end_line(end: LogEntry) -> str:
     data: Any = end.data
     if end.type == "failed":
-        return f"- **failed** at {_date(end.time)}: {code(data['kind'])} {code(data['message'], 300)}"
-    return f"- **{'is done' if end.type == 'done' else 'was cancelled'}** at {_date(end.time)}"
+        return f"- **failed** at {moment(end.time)}: {code(data['kind'])} {code(data['message'], 300)}"
+    return f"- **{'is done' if end.type == 'done' else 'was cancelled'}** at {moment(end.time)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal
 
 from temporalio import workflow
@@ -19,7 +18,7 @@ from ...protocol.descriptions import shown_name
 from ...protocol.run import CarriedConversation
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
-from ...text import code, count_of, link
+from ...text import code, count_of, link, moment
 from ..brakes import Misfit, unbegun_attempt
 from ..deciders import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
@@ -45,15 +44,11 @@ def show(turns: Turns, status: SessionStatus) -> None:
 
 def _does(turns: Turns, status: SessionStatus) -> str:
     if status.status == "ended":
-        return f"**closed** {_date(workflow.time())}"
+        return f"**closed** {moment(workflow.time())}"
     if (turn := turns.current) is not None:
         run = link(turn.run_id, run_path(workflow.info().namespace, turn.run_id))
-        return f"**runs** {run} since {_date(turn.since)}"
-    return f"**waits for a message** since {_date(workflow.time())}"
-
-
-def _date(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"**runs** {run} since {moment(turn.since)}"
+    return f"**waits for a message** since {moment(workflow.time())}"
 
 
 class IdleTime:

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
 from ...conversation import ConversationRef, batches, count_of_instructions
@@ -21,10 +21,11 @@ from ...protocol.outcome import RunFailure, RunOutput
 from ...protocol.run import CarriedConversation, RunInput, SteeringMessage, TurnOf
 from ...protocol.session import HandedOver, SessionInput, SessionMessage, SessionSetup, Taken, used_before
 from ...session_conversation import SessionConversation
-from ...text import one_line, valid_text
+from ...text import valid_text
 from ...vouching import MAX_REQUESTS
 from ..child_runs import attributes_for, request_cancel
 from ..deciders import handed_over_by, initial_requesters, signed_requesters
+from ..door import Door
 from ..policies import WORKFLOW_TASK_TIMEOUT
 from ..received import Received
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
@@ -34,23 +35,13 @@ REMEMBERED = 1_000
 MAX_TEXT_BYTES = 1024 * 1024
 
 
-def not_taken(kind: str, text: str) -> ApplicationError:
-    """The error of an update whose message is not taken."""
-    return ApplicationError(text, {"kind": kind}, type=NOT_TAKEN, non_retryable=True)
+MESSAGES = Door(SessionMessage, NOT_TAKEN, "text and id")
+not_taken = MESSAGES.refusal
 
 
 def read_message(arguments: Sequence[Any], received: Received | None = None) -> SessionMessage:
-    """One message that an update should have; `received` in a workflow. Raises the refusal of anything else."""
-    if received is not None:
-        arguments = received.read_update(arguments, not_taken)
-    try:
-        (value,) = arguments
-        message = SessionMessage.model_validate(value)
-    except ValueError:
-        # The error itself, which may tell of a hundred thousand parts, is no cause: it would become text.
-        raise not_taken(
-            "unreadable", f"expected one object with text and id, got {one_line(repr(arguments), 200)}"
-        ) from None
+    """Return the one message that an update should have. Raises the refusal of anything else."""
+    message = MESSAGES.read(arguments, received)
     text = valid_text(message.text)
     if not text.strip():
         raise not_taken("empty", "the message has no text: a turn begins with what somebody says")
