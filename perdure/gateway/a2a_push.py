@@ -15,7 +15,7 @@ from ..activities.call_secrets import seal
 from ..protocol.names import NOTICE_WORKFLOW, PUSH
 from ..webhooks import NoticeInput, PushChange, PushTarget
 from ..workflows.notices import MAX_PUSH
-from .gateway import FoundRun, Gateway, digest_of
+from .gateway import FoundRun, Gateway, digest_of, session_of
 from .problems import faults_in
 
 _ENDS = {"COMPLETED": "run.done", "CANCELED": "run.cancelled"}
@@ -98,13 +98,13 @@ async def _send(gateway: Gateway, found: FoundRun, change: PushChange) -> None:
 async def _tell_end(gateway: Gateway, found: FoundRun, target: PushTarget) -> None:
     described = await gateway.client.get_workflow_handle(found.id, run_id=found.described.run_id).describe()
     status = described.status.name if described.status else ""
-    session, slash, turn = found.id.rpartition("/")
+    session = session_of(found.id)
     id = f"msg_{digest_of([found.id, found.first_run_id, target.id, target.url])}"
     notice = NoticeInput(
         id=id,
         type=_ENDS.get(status, "run.failed"),
         time=described.close_time.timestamp() if described.close_time else 0.0,
-        data={"run": found.id, **({"session": session} if slash and turn.isdecimal() else {})},
+        data={"run": found.id, **({"session": session} if session else {})},
         push=[target],
     )
     try:

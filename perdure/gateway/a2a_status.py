@@ -9,7 +9,7 @@ from a2a.types import Message, Role, TaskArtifactUpdateEvent, TaskState, TaskSta
 
 from ..protocol.outcome import Held
 from ..tool_calls import PendingApproval
-from .gateway import FoundRun
+from .gateway import FoundRun, session_of
 from .held import held_text
 from .words import CUT_SHORT, output_text, with_deciders
 
@@ -19,8 +19,7 @@ ANSWER = "answer"
 
 def context_of(run_id: str) -> str:
     """Return the session of a run; a run of none is its own context."""
-    session, slash, turn = run_id.rpartition("/")
-    return session if slash and turn.isdecimal() else run_id
+    return session_of(run_id) or run_id
 
 
 def piece(found: FoundRun, text: str, goes_on: bool) -> TaskArtifactUpdateEvent:

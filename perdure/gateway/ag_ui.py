@@ -7,14 +7,15 @@ from typing import Any
 
 from ag_ui import core
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from ..tool_calls import PendingApproval
 from .ag_ui_stream import ThreadStream
-from .chats import Chat, ChatTurn, PersonDecision
+from .chats import Chat, ChatTurn, PersonDecision, stop_route
 from .gateway import Gateway
-from .operations import json_body, problem_response
+from .identity import Identity
+from .operations import json_body, known_route
 from .problems import HttpProblem, run_headers
 from .sse import event_stream, with_keepalives
 
@@ -29,28 +30,14 @@ class AgUiDialect:
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
         """Return what it answers to."""
 
-        async def run(request: Request) -> Response:
-            try:
-                identity = await gateway.identify(request)
-                offer = gateway.offer(request.path_params["agent"])
-                given = core.RunAgentInput.model_validate(await json_body(request))
-                chat = Chat(gateway, identity, offer, given.thread_id)
-                return await _answer(chat, given, request)
-            except Exception as error:
-                return problem_response(error, request)
-
-        async def stop(request: Request) -> Response:
-            try:
-                identity = await gateway.identify(request)
-                offer = gateway.offer(request.path_params["agent"])
-                chat = Chat(gateway, identity, offer, request.path_params["thread"])
-                return JSONResponse({"stopped": await chat.stop()})
-            except Exception as error:
-                return problem_response(error, request)
+        async def run(request: Request, identity: Identity) -> Response:
+            offer = gateway.offer(request.path_params["agent"])
+            given = core.RunAgentInput.model_validate(await json_body(request))
+            return await _answer(Chat(gateway, identity, offer, given.thread_id), given, request)
 
         return [
-            Route(f"{PREFIX}/{{agent}}", run, methods=["POST"]),
-            Route(f"{PREFIX}/{{agent}}/{{thread}}/stop", stop, methods=["POST"]),
+            known_route(f"{PREFIX}/{{agent}}", "POST", gateway, run),
+            stop_route(f"{PREFIX}/{{agent}}/{{chat}}/stop", gateway),
         ]
 
 

@@ -6,27 +6,26 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute
 
 from ..events import RunEvent
 from ..json_types import JsonObject
 from .ai_sdk_stream import MessageStream
-from .chats import Chat, ChatTurn, PersonDecision, ToldText, waiting_id
+from .chats import Chat, ChatTurn, PersonDecision, ToldText, chat_named_in, stop_route, waiting_id
 from .gateway import FoundRun, Gateway, digest_of
-from .operations import json_body, problem_of_request
-from .problems import HttpProblem, Listed
+from .identity import Identity
+from .operations import json_body, known_route
+from .problems import HttpProblem, Lenient, Listed
 
 PREFIX = "/ai"
 RECENT_SECONDS = 300.0
 """For so long after its end a run is told again to a page that resumes: it may have missed the end."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _Part(Lenient):
     type: str
     text: str = ""
     id: Any = None
@@ -34,9 +33,7 @@ class _Part(BaseModel):
     approval: Any = None
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _Message(Lenient):
     id: str
     role: Literal["user", "assistant", "system"]
     parts: Listed[_Part] = []
@@ -49,10 +46,8 @@ class _Message(BaseModel):
         return "".join(each.text for each in self.parts if each.type == "text")
 
 
-class PageRequest(BaseModel):
+class PageRequest(Lenient):
     """What `useChat` sends: the whole history, of which decisions and the last user's text count."""
-
-    model_config = ConfigDict(extra="allow")
 
     id: str = Field(min_length=1, max_length=200)
     messages: Listed[_Message] = Field(min_length=1)
@@ -86,44 +81,27 @@ class AiSdkDialect:
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
         """Return what it answers to."""
 
-        async def chat_of(request: Request, id: str) -> Chat:
-            identity = await gateway.identify(request)
-            return Chat(gateway, identity, gateway.offer(request.path_params["agent"]), id)
+        async def post(request: Request, identity: Identity) -> Response:
+            asked = PageRequest.model_validate(await json_body(request))
+            chat = Chat(gateway, identity, gateway.offer(request.path_params["agent"]), asked.id)
+            return await _answer(chat, asked, request)
 
-        async def post(request: Request) -> Response:
-            try:
-                await gateway.identify(request)
-                asked = PageRequest.model_validate(await json_body(request))
-                return await _answer(await chat_of(request, asked.id), asked, request)
-            except Exception as error:
-                return _error_response(error, request)
+        async def resume(request: Request, identity: Identity) -> Response:
+            turn = await chat_named_in(request, gateway, identity).turn()
+            if turn is None or not _is_recent(turn.found):
+                return Response(status_code=204)
+            return MessageStream(turn.found, request, gateway).answer()
 
-        async def resume(request: Request) -> Response:
-            try:
-                turn = await (await chat_of(request, request.path_params["chat"])).turn()
-                if turn is None or not _is_recent(turn.found):
-                    return Response(status_code=204)
-                return MessageStream(turn.found, request, gateway).answer()
-            except Exception as error:
-                return _error_response(error, request)
-
-        async def stop(request: Request) -> Response:
-            try:
-                chat = await chat_of(request, request.path_params["chat"])
-                return JSONResponse({"stopped": await chat.stop()})
-            except Exception as error:
-                return _error_response(error, request)
-
+        one = f"{PREFIX}/{{agent}}/{{chat}}"
         return [
-            Route(f"{PREFIX}/{{agent}}", post, methods=["POST"]),
-            Route(f"{PREFIX}/{{agent}}/{{chat}}/stream", resume, methods=["GET"]),
-            Route(f"{PREFIX}/{{agent}}/{{chat}}/stop", stop, methods=["POST"]),
+            known_route(f"{PREFIX}/{{agent}}", "POST", gateway, post, _refusal),
+            known_route(f"{one}/stream", "GET", gateway, resume, _refusal),
+            stop_route(f"{one}/stop", gateway, _refusal),
         ]
 
 
-def _error_response(error: Exception, request: Request) -> Response:
+def _refusal(problem: HttpProblem) -> Response:
     """Return an error as the SDK shows it: the body's text is the error's message."""
-    problem = problem_of_request(error, request)
     return PlainTextResponse(str(problem), status_code=problem.status, headers=problem.headers)
 
 

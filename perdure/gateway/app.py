@@ -126,7 +126,7 @@ def gateway_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(meters.measuring(lambda: gateway.watching.runs))
+            await stack.enter_async_context(meters.measuring())
             for each in spoken:
                 if begin := getattr(each, "lifespan", None):
                     await stack.enter_async_context(begin())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -23,6 +26,7 @@ from ..tool_calls import PendingApproval
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
 from .held import begun, until_held
 from .identity import Identity
+from .operations import known_route
 from .problems import HttpProblem
 
 TAKING_TIMEOUT = timedelta(seconds=3)
@@ -165,6 +169,20 @@ class Chat:
             return False
         await turn.found.handle.cancel("the client has stopped it")
         return True
+
+
+def chat_named_in(request: Request, gateway: Gateway, identity: Identity) -> Chat:
+    """Return the chat that the path names. Raises `HttpProblem`."""
+    return Chat(gateway, identity, gateway.offer(request.path_params["agent"]), request.path_params["chat"])
+
+
+def stop_route(path: str, gateway: Gateway, refuse: Callable[[HttpProblem], Response] | None = None) -> Route:
+    """Return the route by which a front end stops the run of a chat; `refuse` as in `known_route`."""
+
+    async def stop(request: Request, identity: Identity) -> Response:
+        return JSONResponse({"stopped": await chat_named_in(request, gateway, identity).stop()})
+
+    return known_route(path, "POST", gateway, stop, refuse)
 
 
 def _message_id(text: str, key: str) -> str:

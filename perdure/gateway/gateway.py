@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from starlette.requests import Request
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
@@ -36,7 +36,6 @@ from .ending import OpenRequests
 from .identity import IDENTIFIED, Authenticator, Identity, identity_of
 from .problems import HttpProblem, require_plain
 from .sse import STREAM_SECONDS
-from .watching import Watching
 
 MEMO = "gateway"
 """The name in a run's memo of what the request was that has started it."""
@@ -121,7 +120,6 @@ class Gateway:
     """Fields of `RunOptions` that all its runs have: the names of their guardrails and their compactor."""
     webhooks: Sequence[Webhook] = ()
     """Who is told what becomes of the runs that are started here, beside those that the agents' files name."""
-    watching: Watching = field(default_factory=Watching)
     attempts: Attempts = field(default_factory=Attempts)
     ending: OpenRequests = field(default_factory=OpenRequests)
     keys: VouchKeys = field(default_factory=vouch_keys)
@@ -314,12 +312,12 @@ class Gateway:
         return given.model_copy(update=own)
 
     def stream(self, run: FoundRun, after: int | str = 0, *, children: bool = False) -> AsyncGenerator[RunEvent, None]:
-        """Yield the run's events after a position, as `RunHandle.stream` does; readers of one run share it.
+        """Yield the run's events after a position, as `RunHandle.stream` does.
 
         Raises `GatewayEnds` when this process ends.
         """
-        events = self.watching.stream(run.handle, run.first_run_id, after, children=children)
-        return self.ending.waits.until_cut(events)
+        events = run.handle.stream(after, children=children)
+        return self.ending.waits.until_cut(cast(AsyncGenerator[RunEvent, None], events))
 
     async def list(
         self, identity: Identity, conditions: Sequence[str] = (), *, limit: int = 100, workflow: str = WORKFLOW
@@ -359,6 +357,12 @@ def scoped_id(identity: Identity, id: str) -> str:
     # With a colon in a tenant's name, one tenant's ids could be another's.
     prefix = identity.tenant.replace("%", "%25").replace(":", "%3A") + ":"
     return id if id.startswith(prefix) else f"{prefix}{id}"
+
+
+def session_of(run_id: str) -> str:
+    """Return the id of the session that the run is a turn of; "" for none."""
+    session, _, turn = run_id.rpartition("/")
+    return session if turn.isascii() and turn.isdigit() else ""
 
 
 def digest_of(value: Any) -> str:

@@ -16,7 +16,7 @@ from ..errors import RunNotFound, SessionError
 from ..events import RunEvent
 from ..protocol.outcome import Held
 from ..protocol.search_attributes import STATUS
-from .gateway import FoundRun, Gateway
+from .gateway import FoundRun, Gateway, session_of
 from .identity import Identity
 from .problems import HttpProblem
 
@@ -79,8 +79,8 @@ async def _held(client: Client, run_id: str) -> Sequence[Held]:
     except (RunNotFound, SessionError):
         return ()  # Whoever waits for it is told.
     except RPCError as error:
-        before, slash, turn = run_id.rpartition("/")
-        if error.status is not RPCStatusCode.NOT_FOUND or not (slash and turn.isdecimal()):
+        before = session_of(run_id)
+        if error.status is not RPCStatusCode.NOT_FOUND or not before:
             return ()
     return await _held_before(client, before)
 

@@ -28,7 +28,7 @@ from .held import unless_held
 from .identity import Identity
 from .openai_chat import ChatCompletion
 from .openai_wire import ChatMessage, request_in
-from .operations import json_body, problem_of_request
+from .operations import json_body, known_route
 from .problems import HttpProblem
 
 SESSION_HEADER = "x-session-id"
@@ -36,8 +36,6 @@ MAX_EVENTS = 1000
 MAX_SESSIONS = 1000
 SESSIONS_READ = 20
 """So many of the newest sessions are read for events of no session in particular."""
-
-Handle = Callable[[Request, Identity], Awaitable[Response]]
 
 
 class KaosDialect:
@@ -54,27 +52,18 @@ class KaosDialect:
             base = f"/kaos/{offer.name}"
             for prefix in [base, ""] if len(gateway.offers) == 1 else [base]:
                 routes += agent.routes(prefix)
-            routes.append(Route(f"{base}/v1/chat/completions", _answering(gateway, agent.complete), methods=["POST"]))
+            routes.append(known_route(f"{base}/v1/chat/completions", "POST", gateway, agent.complete, _refusal))
             routes.append(Route(f"{base}/.well-known/agent", agent.card(base), methods=["GET"]))
         return routes
 
     def refusal(self, problem: HttpProblem) -> Response:
         """Return the answer to a request that is refused before it is read."""
-        return JSONResponse(
-            {"detail": str(problem), "kind": problem.kind}, status_code=problem.status, headers=problem.headers
-        )
+        return _refusal(problem)
 
 
-def _answering(gateway: Gateway, handle: Handle) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler of those who are known; errors have KAOS's form."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await handle(request, await gateway.identify(request))
-        except Exception as error:
-            return KaosDialect().refusal(problem_of_request(error, request))
-
-    return answer
+def _refusal(problem: HttpProblem) -> Response:
+    body = {"detail": str(problem), "kind": problem.kind}
+    return JSONResponse(body, status_code=problem.status, headers=problem.headers)
 
 
 class _KaosAgent:
@@ -89,8 +78,8 @@ class _KaosAgent:
         return [
             Route(f"{prefix}/health", self._health, methods=["GET"]),
             Route(f"{prefix}/ready", self._ready, methods=["GET"]),
-            Route(f"{prefix}/memory/events", _answering(self._gateway, self._memory_events), methods=["GET"]),
-            Route(f"{prefix}/memory/sessions", _answering(self._gateway, self._memory_sessions), methods=["GET"]),
+            known_route(f"{prefix}/memory/events", "GET", self._gateway, self._memory_events, _refusal),
+            known_route(f"{prefix}/memory/sessions", "GET", self._gateway, self._memory_sessions, _refusal),
         ]
 
     async def _health(self, request: Request) -> Response:

@@ -18,9 +18,8 @@ REQUESTS = "perdure_gateway_requests"
 REFUSALS = "perdure_gateway_refusals"
 OPEN_REQUESTS = "perdure_gateway_open_requests"
 OPEN_STREAMS = "perdure_gateway_open_streams"
-WATCHED_RUNS = "perdure_gateway_watched_runs"
 SECONDS = 1.0
-"""Between two looks at the event loop and at what is watched."""
+"""Between two looks at the event loop."""
 _REFUSED = {401: "unauthenticated", 403: "forbidden", 413: "size"}
 _REASONS = {"too_many_open": "open", "too_many_open_each": "open_each", "too_many_rate": "rate"}
 
@@ -43,7 +42,6 @@ class Meters:
         self._refusals = meter.create_counter(REFUSALS, "Requests that were refused")
         self._open_requests = meter.create_gauge(OPEN_REQUESTS, "Requests that are open, streams among them")
         self._open_streams = meter.create_gauge(OPEN_STREAMS, "Streams of events that are open")
-        self._watched_runs = meter.create_gauge(WATCHED_RUNS, "Runs that are read for streams")
         self._answer_seconds = meter.create_histogram_float(GATEWAY_ANSWER_SECONDS, "Until an answer begins")
         self._loop_delay = meter.create_histogram_float(GATEWAY_LOOP_DELAY_SECONDS, "How late the event loop is")
         self._open: dict[tuple[str, bool], int] = {}
@@ -77,18 +75,17 @@ class Meters:
         gauge.set(self._open[key], {"protocol": protocol})
 
     @asynccontextmanager
-    async def measuring(self, watched_runs: Callable[[], int]) -> AsyncIterator[None]:
-        """While the block runs, measure how late the event loop is, and how many runs are watched."""
-        looking = asyncio.create_task(self._look(watched_runs))
+    async def measuring(self) -> AsyncIterator[None]:
+        """While the block runs, measure how late the event loop is."""
+        looking = asyncio.create_task(self._look())
         try:
             yield
         finally:
             looking.cancel()
             await asyncio.wait([looking])
 
-    async def _look(self, watched_runs: Callable[[], int]) -> None:
+    async def _look(self) -> None:
         while True:
-            self._watched_runs.set(watched_runs())
             begun = time.monotonic()
             await asyncio.sleep(SECONDS)
             self._loop_delay.record(max(0.0, time.monotonic() - begun - SECONDS))

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from ..client import RunHandle
 from ..errors import RunError
@@ -17,7 +17,7 @@ from ..interop.octopus import OctopusEvent, octopus_events, sse_frame
 from .gateway import Gateway, OfferedAgent
 from .held import unless_held, until_held
 from .identity import Identity
-from .operations import json_body, problem_of_request, problem_response
+from .operations import json_body, known_route, problem_of_request
 from .problems import HttpProblem
 from .sse import COMMENT, event_stream, frame, with_keepalives
 
@@ -46,16 +46,12 @@ class OctopusDialect:
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
         """Return what it answers to."""
 
-        async def send(request: Request) -> Response:
-            try:
-                identity = await gateway.identify(request)
-                asked = SendMessage.model_validate(await json_body(request))
-                run = await _send_message(gateway, identity, request, asked)
-            except Exception as error:
-                return problem_response(error, request)
+        async def send(request: Request, identity: Identity) -> Response:
+            asked = SendMessage.model_validate(await json_body(request))
+            run = await _send_message(gateway, identity, request, asked)
             return event_stream(with_keepalives(_frames(gateway, identity, request, run)))
 
-        return [Route("/api/chat/{session}/send", send, methods=["POST"])]
+        return [known_route("/api/chat/{session}/send", "POST", gateway, send)]
 
 
 async def _send_message(gateway: Gateway, identity: Identity, request: Request, asked: SendMessage) -> RunHandle:

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from ..client import RunHandle
 from ..client.callers import AnswerText, held_back_characters
@@ -28,14 +28,13 @@ from .openai_wire import (
     ChatMessage,
     ChatRequest,
     error_body,
-    error_response,
     message_of,
     refusal_response,
     request_in,
     status_of,
     usage_body,
 )
-from .operations import json_body, problem_of_request
+from .operations import json_body, known_route, problem_of_request
 from .problems import HttpProblem, run_headers
 from .sse import event_stream, frame, with_keepalives
 from .words import FINISHES, output_text
@@ -49,27 +48,19 @@ class ChatCompletions:
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
         """Return what it answers to."""
 
-        async def complete(request: Request) -> Response:
-            try:
-                identity = await gateway.identify(request)
-                asked = request_in(await json_body(request))
-                return await ChatCompletion(gateway, identity, request, asked, gateway.offer(asked.model)).answer()
-            except Exception as error:
-                return error_response(error, request)
+        async def complete(request: Request, identity: Identity) -> Response:
+            asked = request_in(await json_body(request))
+            return await ChatCompletion(gateway, identity, request, asked, gateway.offer(asked.model)).answer()
 
-        async def models(request: Request) -> Response:
-            try:
-                await gateway.identify(request)
-                if name := request.path_params.get("name"):
-                    return JSONResponse(_model(gateway.offer(name)))
-            except Exception as error:
-                return error_response(error, request)
+        async def models(request: Request, identity: Identity) -> Response:
+            if name := request.path_params.get("name"):
+                return JSONResponse(_model(gateway.offer(name)))
             return JSONResponse({"object": "list", "data": [_model(each) for each in gateway.offers.values()]})
 
         return [
-            Route("/v1/chat/completions", complete, methods=["POST"]),
-            Route("/v1/models", models, methods=["GET"]),
-            Route("/v1/models/{name:path}", models, methods=["GET"]),
+            known_route("/v1/chat/completions", "POST", gateway, complete, refusal_response),
+            known_route("/v1/models", "GET", gateway, models, refusal_response),
+            known_route("/v1/models/{name:path}", "GET", gateway, models, refusal_response),
         ]
 
     def refusal(self, problem: HttpProblem) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
@@ -17,14 +17,13 @@ from ..protocol.search_attributes import shown_of
 from .gateway import MEMO, Gateway, digest_of
 from .identity import Identity
 from .openai_start import AgentRequest
-from .openai_wire import BadParameter, openai_route, read_request
-from .operations import json_body
+from .openai_wire import BadParameter, read_request, refusal_response
+from .operations import json_body, known_route
+from .problems import Lenient
 from .responses_wire import Metadata, input_item, page_of
 
 
-class _NewConversation(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _NewConversation(Lenient):
     metadata: Metadata | None = Field(default=None, max_length=16)
     items: list[Any] | None = None
     model: str | None = None
@@ -62,10 +61,10 @@ def conversation_routes(gateway: Gateway) -> list[BaseRoute]:
 
     one = "/v1/conversations/{id:path}"
     return [
-        openai_route("/v1/conversations", "POST", gateway, create),
-        openai_route(f"{one}/items", "GET", gateway, list_items),
-        openai_route(one, "GET", gateway, show),
-        openai_route(one, "DELETE", gateway, delete),
+        known_route("/v1/conversations", "POST", gateway, create, refusal_response),
+        known_route(f"{one}/items", "GET", gateway, list_items, refusal_response),
+        known_route(one, "GET", gateway, show, refusal_response),
+        known_route(one, "DELETE", gateway, delete, refusal_response),
     ]
 
 

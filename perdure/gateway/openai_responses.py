@@ -9,8 +9,8 @@ from starlette.routing import BaseRoute
 from .gateway import Gateway
 from .identity import Identity
 from .openai_conversations import conversation_routes
-from .openai_wire import BadParameter, openai_route, read_request, refusal_response
-from .operations import json_body
+from .openai_wire import BadParameter, read_request, refusal_response
+from .operations import json_body, known_route
 from .problems import HttpProblem
 from .responses_create import Creation
 from .responses_shown import ShownResponse
@@ -52,11 +52,11 @@ class Responses:
 
         one = "/v1/responses/{id:path}"
         return [
-            openai_route("/v1/responses", "POST", gateway, create),
-            openai_route(f"{one}/input_items", "GET", gateway, list_input),
-            openai_route(f"{one}/cancel", "POST", gateway, cancel),
-            openai_route(one, "GET", gateway, show),
-            openai_route(one, "DELETE", gateway, delete),
+            known_route("/v1/responses", "POST", gateway, create, refusal_response),
+            known_route(f"{one}/input_items", "GET", gateway, list_input, refusal_response),
+            known_route(f"{one}/cancel", "POST", gateway, cancel, refusal_response),
+            known_route(one, "GET", gateway, show, refusal_response),
+            known_route(one, "DELETE", gateway, delete, refusal_response),
             *conversation_routes(gateway),
         ]
 

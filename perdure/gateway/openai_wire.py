@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from pydantic import BaseModel, Field, ValidationError
+from starlette.responses import JSONResponse
 
 from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import DELEGATED, ImagePart, Message, Part, TextPart, Usage
 from ..text import one_line
-from .gateway import Gateway
-from .identity import Identity
-from .operations import problem_of_request
-from .problems import HttpProblem, Listed
+from .problems import HttpProblem, Lenient, Listed
 
 
-class _Content(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _Content(Lenient):
     type: str
     text: str | None = None
     image_url: JsonObject | None = None
 
 
-class ChatMessage(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class ChatMessage(Lenient):
     role: str
     content: str | Listed[_Content] | None = None
 
@@ -42,16 +32,12 @@ class ChatMessage(BaseModel):
         return "".join(each.text or "" for each in self.content or ())
 
 
-class _StreamOptions(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _StreamOptions(Lenient):
     include_usage: bool = False
 
 
-class ChatRequest(BaseModel):
+class ChatRequest(Lenient):
     """The fields that count; the others, such as `temperature`, are the agent's own affair."""
-
-    model_config = ConfigDict(extra="allow")
 
     model: str
     messages: Listed[ChatMessage] = Field(min_length=1)
@@ -92,25 +78,6 @@ class BadParameter(HttpProblem):
     def __init__(self, parameter: str, message: str) -> None:
         super().__init__(400, "invalid_request", message)
         self.parameter = parameter
-
-
-def openai_route(
-    path: str, method: str, gateway: Gateway, handle: Callable[[Request, Identity], Awaitable[Response]]
-) -> Route:
-    """Return the route of an operation whose errors have OpenAI's form."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await handle(request, await gateway.identify(request))
-        except Exception as error:
-            return error_response(error, request)
-
-    return Route(path, answer, methods=[method])
-
-
-def error_response(error: Exception, request: Request) -> JSONResponse:
-    """Return an error in OpenAI's form."""
-    return refusal_response(problem_of_request(error, request))
 
 
 def refusal_response(problem: HttpProblem) -> JSONResponse:

@@ -99,6 +99,24 @@ def route_of(operation: Endpoint, gateway: Gateway) -> Route:
     return Route(operation.path, answer, methods=[operation.method], name=operation.name)
 
 
+def known_route(
+    path: str,
+    method: str,
+    gateway: Gateway,
+    handle: Callable[[Request, Identity], Awaitable[Response]],
+    refuse: Callable[[HttpProblem], Response] | None = None,
+) -> Route:
+    """Return a route for those who are known; `refuse` writes errors in a protocol's own form, not as RFC 9457 does."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handle(request, await gateway.identify(request))
+        except Exception as error:
+            return (refuse or problem_json)(problem_of_request(error, request))
+
+    return Route(path, answer, methods=[method])
+
+
 def _require_small(request: Request) -> None:
     """Raise `HttpProblem` for a body of somebody unknown that is larger than a result may be, before it is read."""
     length = request.headers.get("content-length", "")[:18]

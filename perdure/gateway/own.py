@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 from temporalio.client import WorkflowExecution
 
 from ..client import RunHandle, complete_call
@@ -24,8 +24,8 @@ from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote, shown_of
 from ..protocol.session import SessionStatus
 from .gateway import FoundRun, Gateway, OfferedAgent, scoped_id
-from .identity import ANYBODY
-from .operations import Endpoint, HttpCall, Nothing, openapi_document, problem_response, route_of
+from .identity import ANYBODY, Identity
+from .operations import Endpoint, HttpCall, Nothing, known_route, openapi_document, route_of
 from .own_types import (
     AgentView,
     AnswerBody,
@@ -355,12 +355,8 @@ class OwnDialect:
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
         """Return what it answers to."""
 
-        async def describe(request: Request) -> Response:
-            try:
-                await gateway.identify(request)
-            except Exception as error:
-                return problem_response(error, request)
+        async def describe(request: Request, identity: Identity) -> Response:
             return JSONResponse(openapi_document(OPERATIONS, title="perdure"))
 
-        document = Route(f"{PREFIX}/openapi.json", describe, methods=["GET"])
+        document = known_route(f"{PREFIX}/openapi.json", "GET", gateway, describe)
         return [document, *(route_of(each, gateway) for each in OPERATIONS)]

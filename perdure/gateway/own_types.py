@@ -192,23 +192,22 @@ class SessionView(CamelCase):
     tenant: str | None
 
 
-class RunsQuery(BaseModel):
-    """Which runs are listed."""
-
+class _Query(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class LimitQuery(_Query):
+    """How many are listed."""
+
+    limit: int = Field(default=50, ge=1, le=1000)
+
+
+class RunsQuery(LimitQuery):
+    """Which runs are listed."""
 
     agent: str | None = Field(default=None, pattern=WITHOUT_CONTROLS)
     status: ListedStatus | None = None
     session: str | None = Field(default=None, pattern=WITHOUT_CONTROLS)
-    limit: int = Field(default=50, ge=1, le=1000)
-
-
-class LimitQuery(BaseModel):
-    """How many are listed."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    limit: int = Field(default=50, ge=1, le=1000)
 
 
 class CompleteBody(CamelCase):
@@ -220,18 +219,14 @@ class CompleteBody(CamelCase):
     """Why there is none; the model is told."""
 
 
-class WaitQuery(BaseModel):
+class WaitQuery(_Query):
     """How long to wait."""
-
-    model_config = ConfigDict(extra="forbid")
 
     wait: float = Field(default=0.0, ge=0.0, le=MAX_WAIT)
 
 
-class EventsQuery(BaseModel):
+class EventsQuery(_Query):
     """Which events are meant."""
-
-    model_config = ConfigDict(extra="forbid")
 
     after: str = "0"
     """The position of the last one that the reader has."""
@@ -239,10 +234,8 @@ class EventsQuery(BaseModel):
     """Those of the runs that it calls, too."""
 
 
-class SessionEventsQuery(BaseModel):
+class SessionEventsQuery(_Query):
     """Which events are meant."""
-
-    model_config = ConfigDict(extra="forbid")
 
     after: str = ""
     """The position of the last one that the reader has."""

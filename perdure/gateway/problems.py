@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, FailFast, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -41,6 +41,12 @@ MAX_ASKED_CHARS = 1000
 """Of an id, or of the conditions of a list."""
 MAX_FAULTS = 10
 """So many of one request are named."""
+
+
+class Lenient(BaseModel):
+    """What a client sends: fields that mean nothing here are the client's own affair."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 class HttpProblem(Exception):

@@ -19,7 +19,7 @@ from ..json_types import JsonObject
 from ..messages import Message
 from ..protocol.outcome import Held
 from ..protocol.search_attributes import AGENT, shown_of
-from .gateway import MEMO, FoundRun, Gateway, digest_of
+from .gateway import MEMO, FoundRun, Gateway, digest_of, session_of
 from .held import KIND, WHILE_HELD, held_text, until_held
 from .identity import Identity
 from .openai_wire import BadParameter
@@ -179,9 +179,3 @@ def _last_words(messages: Sequence[Message]) -> list[Message]:
     """Return the users' messages with which a conversation ends."""
     others = [place for place, each in enumerate(messages) if each.role != "user"]
     return list(messages[others[-1] + 1 if others else 0 :])
-
-
-def session_of(run_id: str) -> str:
-    """Return the id of the session that the run is a turn of; "" for none."""
-    session, _, turn = run_id.rpartition("/")
-    return session if turn.isascii() and turn.isdigit() else ""

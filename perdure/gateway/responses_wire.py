@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ..json_types import JsonObject, JsonView
 from ..messages import FilePart, ImagePart, Message, Part, TextPart, Usage
 from .openai_wire import BadParameter
-from .problems import HttpProblem, Listed
+from .problems import HttpProblem, Lenient, Listed
 
 _RESPONSE_ID = re.compile(r"resp_(\d{1,6})(b?)_(.{1,400})", re.DOTALL)
 
@@ -87,9 +87,7 @@ APPROVAL, QUESTION = "mcpr_", "msgq_"
 """How the ids of items begin that ask for an approval, and of messages that are a question."""
 
 
-class _Content(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _Content(Lenient):
     type: str
     text: str | None = None
     refusal: str | None = None
@@ -116,9 +114,7 @@ class _Content(BaseModel):
         )
 
 
-class _Item(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _Item(Lenient):
     type: str = "message"
     id: str | None = None
     role: str | None = None
@@ -136,19 +132,15 @@ class _Item(BaseModel):
         return Message(role=role, parts=[each.part for each in self.content])
 
 
-class _Conversation(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class _Conversation(Lenient):
     id: str
 
 
 Metadata = dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]]
 
 
-class ResponseRequest(BaseModel):
+class ResponseRequest(Lenient):
     """The fields that count; the others, such as `temperature` or `tools`, are the agent's own affair."""
-
-    model_config = ConfigDict(extra="allow")
 
     model: str
     input: str | Listed[_Item] | None = None

@@ -125,7 +125,7 @@ async def test_the_gateway_is_healthy_by_the_check_of_the_compose_file(cli: Cli,
     check = [sys.executable, *(word.replace("http://127.0.0.1:8400", url) for word in check[1:])]
     assert subprocess.run(check, capture_output=True, check=False).returncode == 0
     with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
-        assert "perdure_gateway_watched_runs" in answer.read().decode()
+        assert "perdure_gateway_open_requests" in answer.read().decode()
     assert (await gateway.finish(signal.SIGTERM)).code == 0
     assert subprocess.run(check, capture_output=True, check=False).returncode == 1
 
