@@ -6,7 +6,7 @@ import codecs
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from unicodedata import category
 
@@ -222,11 +222,6 @@ def url_chars(text: str) -> int:
 
 DIGITS = 10
 """Decimal places that sums are rounded to, so that adding floats leaves no rounding error."""
-
-
-def moment(time: float) -> str:
-    """Return a time in seconds since the epoch, for people."""
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def format_usd(amount: float | None, *, unpriced: int = 0) -> str:

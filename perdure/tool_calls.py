@@ -111,8 +111,7 @@ class RecordedSignature(Exchanged):
 
     declaration: str = ""
     """For people: `(claim: string, euros?: float)`."""
-    names: list[str] = []
-    """Of its parameters."""
+    names: list[str] = []  # of its parameters
     digest: str = ""
     """Of the parameters as the model is offered them."""
     takes_anything: bool = unless_empty(False)

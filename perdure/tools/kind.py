@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -200,31 +199,13 @@ KindHandler = Callable[..., Any]
 """`(tool, arguments, agent, inputs) -> result`, plain or async."""
 
 
-class _Registry:
-    def __init__(self) -> None:
-        self._entries: dict[str, Callable[..., Any]] = {}
-        self._guard = threading.Lock()
-
-    def put(self, key: str, entry: Callable[..., Any]) -> None:
-        with self._guard:
-            self._entries[key] = entry
-
-    def get(self, key: str) -> Callable[..., Any] | None:
-        with self._guard:
-            return self._entries.get(key)
-
-    def clear(self) -> None:
-        with self._guard:
-            self._entries.clear()
-
-
-_tools = _Registry()
-_handlers = _Registry()
+_tools: dict[str, ToolFunction] = {}
+_handlers: dict[str, KindHandler] = {}
 
 
 def register_tool(name: str, function: ToolFunction) -> None:
     """Register `function` as the tool of that name in this process, in place of an earlier one."""
-    _tools.put(name, function)
+    _tools[name] = function
 
 
 def get_tool(name: str) -> ToolFunction | None:
@@ -239,7 +220,7 @@ def clear_tools() -> None:
 
 def register_tool_handler(kind: str, handler: KindHandler) -> None:
     """Register `handler` for tools of the kind without a function of their own, in this process."""
-    _handlers.put(kind, handler)
+    _handlers[kind] = handler
 
 
 def get_tool_handler(kind: str) -> KindHandler | None:

@@ -30,7 +30,6 @@ from .approvals import DECISIONS, Approvals, dropped_if_refused
 from .awaited import COMPLETIONS
 from .continue_as_new import ContinueAsNew
 from .deciders import require_entitled
-from .door import run_update
 from .effects import TemporalEffects
 from .holding import REQUESTS
 from .instructions import instruct
@@ -38,7 +37,7 @@ from .locks import require_as_locked
 from .notices import Notices
 from .offers import Offers, report_unavailable, require_version, take_inventory, take_inventory_again
 from .policies import BUGS, describe_failure
-from .received import Received, is_recorded
+from .received import Received, is_recorded, run_update
 from .recording import load_beginning
 from .run_state import MAX_UPDATES, RunState
 from .turn_result import HandOver

@@ -21,9 +21,9 @@ from ..protocol.run import CallApproval, DecidedCall
 from ..text import one_line
 from ..tool_calls import Approval, Asked, Decided, Decider, PendingApproval, ToolRequest, ToolSpec, Vote, misfit
 from ..vouching import Vouch
-from .door import Door
 from .history_size import MAX_HISTORY_BYTES
 from .policies import describe_failure
+from .received import Door
 
 REMEMBERED = 100
 """So many decisions are known when they come again."""

@@ -13,10 +13,11 @@ from ..later import AwaitedCall, CompletedCall, Completion, mark_of
 from ..messages import Postponed
 from ..payloads.failures import size_of
 from ..protocol.names import COMPLETION_REFUSED
-from ..text import moment, one_line
+from ..text import one_line
 from ..tool_calls import ToolRequest
-from .door import Door
 from .history_size import MAX_HISTORY_BYTES
+from .iterations import moment
+from .received import Door
 
 REMEMBERED = 50
 """So many calls are known that do not wait any longer."""

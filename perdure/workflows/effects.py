@@ -134,10 +134,6 @@ class TemporalEffects:
         return workflow.random().random()
 
     def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
-        if type == "llm_start":
-            self._state.called = []
-        elif type == "tool_call_start":
-            self._state.called.append(one_line(data["name"][:200]))
         self._state.events.append(type, iteration, data, time=now(), call_id=call_id)
 
     async def checkpoint(self, state: LoopState) -> None:

@@ -16,7 +16,7 @@ from ..protocol.names import GO_ON_REFUSED
 from ..protocol.outcome import Held
 from ..protocol.run import GoOn
 from ..text import bounded_text, fault_text, one_line
-from .door import Door
+from .received import Door
 
 MAX_WHY_BYTES = 8 * 1024
 

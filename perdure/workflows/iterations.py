@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from reprlib import Repr
 from typing import Any
 
@@ -95,6 +96,11 @@ def lines_of(iterations: Sequence[Iteration]) -> list[str]:
     while len(lines) > 1 and url_chars("\n".join(lines)) > MAX_URL_CHARS:
         del lines[0]
     return lines
+
+
+def moment(time: float) -> str:
+    """Return a time in seconds since the epoch, for people."""
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def run_path(namespace: str, run_id: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from temporalio import workflow
@@ -16,6 +16,7 @@ from ..errors import ConfigurationError
 from ..payloads.failures import Unparsed, Unread
 from ..payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
 from ..protocol.names import dropped_signal, postponed_signal, skipped_signal
+from ..text import one_line
 
 Value = TypeVar("Value", bound=BaseModel)
 Refused = Callable[[str, str], ApplicationError]
@@ -209,3 +210,47 @@ def _value(parsed: Sequence[Any], type_: type[Value]) -> Value | None:
 def _problem(error: ValueError) -> str:
     many = isinstance(error, ValidationError) and error.error_count() > MAX_SHOWN_PROBLEMS
     return f"{error.error_count()} parts of it are wrong" if many else str(error)  # type: ignore[attr-defined]
+
+
+class Door(Generic[Value]):
+    """How an update's value is read, and how it is refused."""
+
+    def __init__(self, model: type[Value], refused: str, expected: str, *, is_optional: bool = False) -> None:
+        """`refused` is the error type of refusals; an update that `is_optional` may come without a value."""
+        self._model, self._refused, self._expected, self._is_optional = model, refused, expected, is_optional
+
+    def refusal(self, kind: str, text: str) -> ApplicationError:
+        """Return the error of an update that is not taken."""
+        return ApplicationError(text, {"kind": kind}, type=self._refused, non_retryable=True)
+
+    def read(self, arguments: Sequence[Any], received: Received | None) -> Value:
+        """Return the one value that an update should have; `received` in a workflow. Raises a refusal for any other."""
+        arguments = received.read_update(arguments, self.refusal) if received else arguments
+        try:
+            (value,) = arguments or (({},) if self._is_optional else ())
+            return self._model.model_validate(value)
+        except ValueError:  # No cause: it may tell of a hundred thousand parts, and would become text.
+            got = one_line(repr(arguments), 200)
+            raise self.refusal("unreadable", f"expected one object with {self._expected}, got {got}") from None
+
+
+def run_update(
+    name: str,
+    description: str,
+    door: Door[Value],
+    check: Callable[[Any, Value], object],
+    take: Callable[[Any, Value], Awaitable[None] | None],
+) -> Any:
+    """Return the handler of an update of a run: `check` raises a refusal before it is recorded, `take` does it."""
+
+    @workflow.update(name=name, description=description, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
+    async def handle(self: Any, *arguments: Any) -> None:
+        self.state.approvals.updates += 1
+        if (taking := take(self, door.read(arguments, self._received))) is not None:
+            await taking
+
+    @handle.validator
+    def validate(self: Any, *arguments: Any) -> None:
+        check(self, door.read(arguments, self._received))
+
+    return handle

@@ -146,8 +146,6 @@ class RunState:
         """How the run has ended, once nothing of it is left to do."""
         self.shown_status: ShownStatus = "running"
         """What the search attribute says."""
-        self.called: list[str] = []
-        """The names of the tools that the iteration has called."""
 
     @cached_property
     def offered_agent(self) -> Agent:

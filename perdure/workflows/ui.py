@@ -15,12 +15,14 @@ from ..events import LogEntry
 from ..json_types import JsonObject
 from ..protocol.descriptions import shown_name
 from ..protocol.search_attributes import COST, STATUS
-from ..text import code, count_of, format_usd, inert, link, moment, one_line, utf8, utf8_bytes
+from ..text import code, count_of, format_usd, inert, link, one_line, utf8, utf8_bytes
 from ..tool_calls import PendingApproval, ToolRequest
-from .iterations import Iteration, call_text, iterations_of, lines_of, run_path
+from .iterations import Iteration, call_text, iterations_of, lines_of, moment, run_path
 from .run_state import RunState, ShownStatus
 
 MAX_SUMMARY_BYTES = 200
+MAX_LOOKED_AT = 300
+"""Events in which the tool calls of the last iteration are looked for."""
 
 
 def bounded_summary(text: str) -> str:
@@ -46,8 +48,10 @@ def model_call_summary(label: str, model: str, tokens: int, tools: Sequence[str]
 
 def next_model_call(state: RunState) -> str:
     """Return the model calls of the iteration that is about to begin."""
-    model, label = state.input.agent.model, state.label_of(state.loop.iteration + 1)
-    return model_call_summary(label, (model and model.id) or "", state.loop.usage.total_tokens, state.called)
+    model, label, loop = state.input.agent.model, state.label_of(state.loop.iteration + 1), state.loop
+    recent: Any = state.events.entries(state.events.last_seq - MAX_LOOKED_AT)
+    names = [each.data["name"] for each in recent if (each.type, each.iteration) == ("tool_call_start", loop.iteration)]
+    return model_call_summary(label, (model and model.id) or "", loop.usage.total_tokens, names)
 
 
 def about_call(what: str, name: str, arguments: JsonObject) -> str:

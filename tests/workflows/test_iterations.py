@@ -27,7 +27,7 @@ class Told:
 
     def tell(self, type: Any, call_id: str | None = None, **data: Any) -> None:
         self.time += 0.25
-        self.entries.append(LogEntry(type, self.iteration, data, self.time, call_id, 0))  # type: ignore[arg-type]
+        self.entries.append(LogEntry(type, self.iteration, data, self.time, call_id, 0))
 
     def begin(self, model: str = "") -> None:
         self.iteration += 1

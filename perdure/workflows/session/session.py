@@ -18,11 +18,11 @@ from ...protocol.descriptions import shown_name
 from ...protocol.run import CarriedConversation
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
-from ...text import code, count_of, link, moment
+from ...text import code, count_of, link
 from ..brakes import Misfit, unbegun_attempt
 from ..deciders import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
-from ..iterations import run_path
+from ..iterations import moment, run_path
 from ..offers import require_version
 from ..policies import BUGS
 from ..received import Received

@@ -25,9 +25,8 @@ from ...text import valid_text
 from ...vouching import MAX_REQUESTS
 from ..child_runs import attributes_for, request_cancel
 from ..deciders import handed_over_by, initial_requesters, signed_requesters
-from ..door import Door
 from ..policies import WORKFLOW_TASK_TIMEOUT
-from ..received import Received
+from ..received import Door, Received
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
 
 REMEMBERED = 1_000
