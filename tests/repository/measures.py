@@ -83,6 +83,7 @@ def modules_with_one_importer() -> tuple[list[str], int]:
     return sorted(single), len(modules().keys() - faces)
 
 
+@cache
 def nodes_of_rooms() -> dict[str, int]:
     """The syntax nodes of each room (`ast.walk`), and of the tests."""
     count: Counter[str] = Counter()
