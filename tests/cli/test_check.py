@@ -119,7 +119,7 @@ async def test_kinds_guardrails_compactors_and_sessions(
 ) -> None:
     model = scripted([asks(call("pay", euros=1.0)), says("hello")])
     agent = scripted_agent(model, [PAY, {"name": "notes", "kind": "noting"}])
-    needs = {"guardrails": "careful", "compactor": "short", "context_budget": 100_000}
+    needs: dict[str, Any] = {"guardrails": "careful", "compactor": "short", "context_budget": 100_000}
     has: dict[str, Any] = {"tool_kinds": {"noting": Noting()}, "guardrails": {"careful": Guardrails()}}
     async with stage.worker({"pay": pay, "look": look}, **has, compactors={"short": shorten}):
         run = await stage.start(agent, id="needy", **needs)
