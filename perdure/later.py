@@ -50,7 +50,9 @@ def read_token(text: str) -> ReadToken:
             raise ValueError
         run_id = urlsafe_b64decode(f"{run}{'=' * (-len(run) % 4)}".encode("ascii")).decode()
     except (ValueError, binascii.Error):
-        raise ValueError("this is no token of a tool call: expected what `context.later()` has given, whole") from None
+        raise ValueError(
+            "this is not a token of a tool call: expected the whole token that `context.later()` returned"
+        ) from None
     return ReadToken(run_id, _digest(secret))
 
 

@@ -80,7 +80,7 @@ def read_lock(text: str, path: str) -> LockDocument:
         return LockDocument.model_validate_json(text)
     except ValidationError as error:
         fault = fault_text(dict(error.errors(include_url=False)[0]))
-        raise LoadError(f"{path} is no lock: {fault}. Delete it, and `perdure lock` writes it anew") from None
+        raise LoadError(f"{path} is not a lock file: {fault}. Delete it, and `perdure lock` writes a new one") from None
 
 
 def with_lock(tools: list[Tool], lock: LockDocument) -> list[Tool]:

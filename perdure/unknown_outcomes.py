@@ -28,13 +28,13 @@ class UnknownCall(Exchanged):
     def reason(self, doubt: str) -> str:
         """Return the reason to ask a person about an equal call, if the tool's own function has this doubt."""
         call = f"the equal call of {f'iteration {self.iteration}' if self.iteration else 'an earlier run'}"
-        why = f"it may repeat {call}, of which nobody knows whether it took effect"
+        why = f"it may repeat {call}, whose effect is unknown"
         return f"{why}, and its reconcile function can't tell: {doubt}" if doubt else why
 
 
 def unknown_note(spec: ToolSpec) -> str:
     """Return the note that follows the text of such a call's result, for the model."""
-    return f"The call may have taken effect all the same: nobody knows. {_way_out(spec)}"
+    return f"The call may have taken effect: that is unknown. {_way_out(spec)}"
 
 
 def _way_out(spec: ToolSpec) -> str:

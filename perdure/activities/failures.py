@@ -332,7 +332,7 @@ class Suspects:
             raise _later()
         info = activity.info()
         _log.warning(
-            "%s of run %s was lost with its worker: it is started beside no other such call",
+            "%s of run %s was lost with its worker: it runs again, without any other such call at the same time",
             *(info.activity_type, info.workflow_id),
         )
         self._is_busy = True

@@ -257,7 +257,7 @@ def changed_tool(name: str, change: str) -> Lacking:
     return Lacking(
         what=[f"tool {name} with the arguments that it took when the run began"],
         kind=ToolNotRegisteredError.kind,
-        text=f"{change}. Start a worker with a function that takes what it took then",
+        text=f"{change}. Start a worker with a function that takes those arguments",
         task_queue=activity.info().task_queue,
     )
 
@@ -312,7 +312,7 @@ def _lacking_tools(missing: Mapping[str, str], registered: Sequence[str], text: 
     if any(kind in ("", "function") for kind in missing.values()):
         functions = ", ".join(name for name, kind in missing.items() if kind in ("", "function"))
         advice.append(
-            f"Give them to whoever executes them: tools=[{functions}] of invoke_agent and create_worker, or "
+            f"Give them to the worker: tools=[{functions}] of invoke_agent and create_worker, or "
             "perdure worker --tools MODULE:NAME"
         )
     advice += [

@@ -246,7 +246,7 @@ async def end_response(credentials: Credentials, run: KnownRun, left: CallSoFar)
         await provider_for(agent).end_response(agent, left.response)
     except Exception as error:
         problem = excerpt(redacted_excerpt(repr(error)), 200)
-        _log.warning("A response that nobody waits for can't be ended: %s", problem)
+        _log.warning("An abandoned response could not be cancelled: %s", problem)
 
 
 async def ask_with_credentials(

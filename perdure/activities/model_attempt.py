@@ -172,7 +172,7 @@ class ModelAttempt(BackgroundRecord):
         try:
             await self._heart.record()
         except (AsyncActivityCancelledError, RPCError) as error:
-            _log.debug("that a call waits is told with a later beat: %s", error)
+            _log.debug("a later heartbeat will report that a call waits: %s", error)
 
     def go_on_after_wait(self) -> None:
         """Record that the call no longer waits."""

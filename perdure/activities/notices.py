@@ -92,7 +92,7 @@ class Notifier:
         [receiver] = receivers
         server = server_in(receiver.url)
         if server is None:
-            raise _not_taken(f"{receiver.url!r} is no plain URL")
+            raise _not_taken(f"{receiver.url!r} is not a plain URL")
         if isinstance(receiver, PushTarget):
             body, proof = push_body(input), push_headers(receiver)
         else:

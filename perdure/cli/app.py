@@ -31,13 +31,13 @@ GROUPS = {
         Entry("chat", "chat.chat", "Talk with an agent."),
         Entry("resume", "resume", "Start a worker for a run, and follow the run."),
         Entry("fork", "fork", "Start a new run with the conversation of another one, as it stood before an iteration."),
-        Entry("rerun", "rerun", "Make a run's model calls anew, and compare them with what is recorded."),
-        Entry("schedule", "schedule", "Start runs by themselves: at times, or at intervals."),
+        Entry("rerun", "rerun", "Replay a run against another model, and compare the two."),
+        Entry("schedule", "schedule", "Start runs on a schedule: at times, or at intervals."),
     ),
-    "See what they do": (
+    "Watch them": (
         Entry("watch", "read", "Show what a run does until it ends, and print its answer."),
         Entry("show", "show", "Show what a run did, a line for each iteration."),
-        Entry("status", "read", "Print where a run stands."),
+        Entry("status", "read", "Print the status of a run."),
         Entry("result", "read", "Wait for a run and print its answer; or print the result of one of its tool calls."),
         Entry("ls", "ls", "List runs; those that have begun or ended last come first."),
         Entry("events", "events", "Print what a run did, one event per line."),
@@ -61,11 +61,11 @@ GROUPS = {
         Entry(
             "delete",
             "delete",
-            "Delete runs and sessions for good, with the runs that they called, and what they alone have in storage.",
+            "Delete runs and sessions for good, with their child runs and their stored values.",
         ),
     ),
     "Write agents": (
-        Entry("lock", "lock", "Pin what MCP servers, OpenAPI documents and A2A cards offer, in AGENT.prompty.lock."),
+        Entry("lock", "lock", "Pin the tools of MCP servers, OpenAPI documents and A2A cards in AGENT.prompty.lock."),
         Entry("connect", "connect", "Grant workers tokens for an MCP server, in a browser."),
         Entry("validate", "validate", "Check an agent's file without calling anything."),
         Entry("docs", "docs", "Print a page of the documentation."),
@@ -79,13 +79,17 @@ GROUPS = {
             "Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, AI SDK, and its own.",
         ),
         Entry("server", "services", "Run the embedded server and its UI until Ctrl-C."),
-        Entry("setup", "services", "Register what runs are found by (search attributes) in the server's namespace."),
-        Entry("doctor", "doctor.doctor", "Examine the server, its workers and its open runs, and say what to type."),
+        Entry("setup", "services", "Register perdure's search attributes in the server's namespace."),
+        Entry(
+            "doctor", "doctor.doctor", "Examine the server, its workers and its open runs; print findings and cures."
+        ),
         Entry("check", "check", "Say which open runs and sessions could not go on with other tools."),
-        Entry("sweep", "sweep", "Remove from the storage what no run refers to any more."),
+        Entry("sweep", "sweep", "Delete unreferenced values from the storage."),
         Entry("backup", "backup", "Copy the embedded server's database to a file, while it runs or not."),
         Entry("restore", "backup", "Put a copy in the place of the embedded server's database, which must not run."),
-        Entry("codec-server", "encryption", "Serve what the Temporal UI and CLI need to show payloads, until Ctrl-C."),
+        Entry(
+            "codec-server", "encryption", "Run the codec server, which decodes payloads for the Temporal UI and CLI."
+        ),
         Entry("encryption-key", "encryption", "Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY."),
     ),
 }

@@ -66,6 +66,6 @@ async def _restore(file: Path, yes: bool, as_json: bool) -> None:
 def _require_embedded() -> None:
     if environment_names_a_server():
         raise UsageProblem(
-            "TEMPORAL_ADDRESS (or a profile) names a server, whose database has a backup of its own: perdure docs "
+            "TEMPORAL_ADDRESS (or a profile) names a server, whose database has its own backup: perdure docs "
             "deletion. Unset it for the embedded server"
         )

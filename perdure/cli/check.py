@@ -167,7 +167,9 @@ def check(
     task_queue: Annotated[
         str | None, typer.Option("--task-queue", metavar="NAME", help="Only runs on this queue; default: all.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Look at so many open runs, at most.")] = 10_000,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="The maximum number of open runs to examine.")
+    ] = 10_000,
     as_json: options.AsJson = False,
 ) -> None:
     """Say which open runs and sessions could not go on with other tools.

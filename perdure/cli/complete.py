@@ -20,12 +20,12 @@ STDIN = "-"
 
 
 def complete(
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="What context.later() has given the tool.")],
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="The token that context.later() returned to the tool.")],
     result: Annotated[
         str | None, typer.Argument(metavar="[RESULT]", help="The result, as the model reads it; - reads it from stdin.")
     ] = None,
     error: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="There is no result, and this is why; the model reads it.")
+        str | None, typer.Option(metavar="TEXT", help="The call failed, for this reason; the model reads it.")
     ] = None,
     by: options.By = None,
     as_json: options.AsJson = False,

@@ -27,7 +27,8 @@ def connect(
         str | None, typer.Option("--client-id", metavar="ID", help="A client that is registered already.")
     ] = None,
     scopes: Annotated[
-        list[str] | None, typer.Option("--scope", metavar="NAME", help="What to ask for; default: what it names.")
+        list[str] | None,
+        typer.Option("--scope", metavar="NAME", help="The scopes to request; default: those that the server names."),
     ] = None,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="The port of 127.0.0.1 that the browser returns to.")

@@ -74,7 +74,7 @@ class Browser:
             async with asyncio.timeout(self._seconds):
                 found = await self._returned
         except TimeoutError:
-            raise Failure(f"nobody has granted access within {self._seconds:g} s (--timeout): type it again") from None
+            raise Failure(f"access was not granted within {self._seconds:g} s (--timeout): type it again") from None
         finally:
             if sys.stdin.isatty():
                 asyncio.get_running_loop().remove_reader(sys.stdin.fileno())

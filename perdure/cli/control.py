@@ -21,7 +21,7 @@ from .server_connection import ServerConnection, connect_to_server
 
 def steer(
     id: options.OpenRunId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is to read.", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the agent.", show_default=False)],
     as_json: options.AsJson = False,
 ) -> None:
     """Send a message to a run.
@@ -33,7 +33,7 @@ def steer(
 
 async def _steer(id: str, text: str, as_json: bool) -> None:
     if not text:
-        raise UsageProblem("expected what the agent is to read: perdure steer ID TEXT")
+        raise UsageProblem("expected a message to the agent: perdure steer ID TEXT")
     async with open_run(id) as (server, handle):
         run_id = handle.id
         for_session = f'. Say it to the session: perdure chat --session {shell_word(id)} -m "…"'

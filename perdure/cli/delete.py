@@ -29,7 +29,7 @@ UNREACHED = (
     "perdure docs deletion"
 )
 _WORDS = {
-    "caller": "has called {0}, and has what it was told and its answer",
+    "caller": "has called {0}, and holds its input and its answer",
     "session": "is the session of {0}, and has its conversation",
     "fork": "is a fork of {0}, and has its conversation",
     "shared_values": "has values that runs may share: perdure sweep removes those that no run refers to",
@@ -43,14 +43,14 @@ def delete(
         list[str] | None,
         typer.Argument(metavar="ID", help="Runs, sessions, or schedule:NAME.", autocompletion=run_ids),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="End what is under way, and delete it, too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Terminate open runs, then delete them, too.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until the server has deleted histories: two minutes at most.")
     ] = True,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without being asked.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Delete runs and sessions for good, with the runs that they called, and what they alone have in storage.
+    """Delete runs and sessions for good, with their child runs and their stored values.
 
     With --tenant alone, the tenant's schedules, too. What was deleted in part is completed by the same command.
     """
@@ -93,7 +93,7 @@ async def _wait(deletions: Deletions, wait: bool) -> int:
         say("The server deletes histories of runs that have ended just now a minute later; waiting", "faint")
         pending = await deletions.pending(WAIT_SECONDS)
     if pending:
-        say(f"The server has still to delete {pending:,} histories, and does so by itself", "strong")
+        say(f"The server has still to delete {pending:,} histories, and does so on its own", "strong")
     return pending
 
 

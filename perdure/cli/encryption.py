@@ -44,12 +44,14 @@ def codec_server(
     ] = None,
     authorize: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="Called with headers and namespace; what is true lets in."),
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="Called with headers and namespace; a true result lets the request in."
+        ),
     ] = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
 ) -> None:
-    """Serve what the Temporal UI and CLI need to show payloads, until Ctrl-C.
+    """Run the codec server, which decodes payloads for the Temporal UI and CLI.
 
     It decrypts with the keys of PERDURE_ENCRYPTION_KEY, unpacks what perdure compresses, and fetches what
     PERDURE_STORAGE has. Whoever may ask it may read: PERDURE_CODEC_TOKEN is a token that every request must bring, and
@@ -146,4 +148,4 @@ def encryption_key(
     workers.
     """
     answer(new_key(id or datetime.now(UTC).date().isoformat()))
-    say("Keep it secret, and keep it: without it nobody can read what it has encrypted.", "faint")
+    say("Keep it secret, and do not lose it: without it, the encrypted data is lost.", "faint")

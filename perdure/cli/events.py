@@ -22,9 +22,7 @@ from .recorded_run import open_run, waiting_shown
 def events(
     id: options.RunId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
-    after: Annotated[
-        str, typer.Option(metavar="POSITION", help="Only what comes after the event with this position or number.")
-    ] = "0",
+    after: Annotated[str, typer.Option(metavar="POSITION", help="Only events after this position or number.")] = "0",
     children: Annotated[bool, typer.Option("--children", help="Those of the agents that it has called, too.")] = False,
     as_json: options.AsJson = False,
     whole_messages: Annotated[

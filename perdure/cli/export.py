@@ -27,7 +27,7 @@ def export(
     children: Annotated[
         bool, typer.Option("--children/--no-children", help="Those of the agents that it has called, too.")
     ] = True,
-    events: Annotated[bool, typer.Option("--events/--no-events", help="What watchers were told, too.")] = True,
+    events: Annotated[bool, typer.Option("--events/--no-events", help="Include the live events.")] = True,
 ) -> None:
     """Print everything that is recorded of a run, as JSON lines.
 

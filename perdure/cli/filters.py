@@ -26,13 +26,13 @@ FILTER_OPTIONS: JsonObject = {
     "tenant": (str, {"metavar": "NAME", "help": "Only runs on behalf of this tenant."}),
     "task_queue": (str, {"metavar": "NAME", "help": "Only runs of this task queue."}),
     "session": (str, {"metavar": "ID", "help": "Only runs of this session.", "autocompletion": session_ids}),
-    "origin": (str, {"metavar": "ID", "help": "Only what was started by this: a run, or schedule:NAME."}),
+    "origin": (str, {"metavar": "ID", "help": "Only runs started by this: a run, or schedule:NAME."}),
     "min_cost": (float, {"metavar": "USD", "help": "Only runs that cost this much."}),
     "since": (str, {"metavar": "AGE", "help": "Only runs that were started since: 30s, 15min, 2h, 3d, a time."}),
     "older_than": (str, {"metavar": "AGE", "help": "Only runs that were started before: 2h, 3d, a time."}),
     "closed_since": (str, {"metavar": "AGE", "help": "Only runs that have ended since: 2h, 3d, a time."}),
     "closed_before": (str, {"metavar": "AGE", "help": "Only runs that had ended before: 2h, 3d, a time."}),
-    "where": (str, {"metavar": "QUERY", "help": "Only what a list filter of Temporal's finds."}),
+    "where": (str, {"metavar": "QUERY", "help": "Only runs that this Temporal list filter finds."}),
 }
 """Field of `Filters` → type, and what `typer.Option` says of it."""
 MANY_OPTIONS: JsonObject = {

@@ -176,7 +176,7 @@ def _print_result(handle: RunHandle, result: RunResult, shown: Progress, *, quie
     streamed, output = shown.streamed_text if answers_beside_says() else "", result.output
     if not streamed or not isinstance(output, str) or output.strip() != streamed:
         if streamed:
-            say("The answer is not what was streamed:", "strong")
+            say("The answer differs from the streamed text:", "strong")
         answer(output, exact=True)
     if not quiet:
         say(f"Run {handle.id} is done: {describe_spending(result)}", "faint")
@@ -192,7 +192,7 @@ def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
     kind = f"{error.kind}: {error.reason}" if error.kind == "execute" and error.reason else error.kind
     say(f"Run {handle.id} ended without a result ({kind}): {error}", "bad")
     did, said = command_line("show", handle.id), command_line("messages", handle.id)
-    say(f"  what it did: {did}    what was said: {said}", "faint")
+    say(f"  its steps: {did}    the conversation: {said}", "faint")
     return FAILED
 
 
@@ -251,7 +251,7 @@ async def follow_to_the_end(
 
 def _say_where_to_look(server: ServerConnection, handle: RunHandle, code: int) -> None:
     if code == DONE:
-        say(f"What it did: {command_line('show', handle.id)}", "faint")
+        say(f"Its steps: {command_line('show', handle.id)}", "faint")
     if (url := server.ui_url(handle.id)) and not server.ends_here:
         say(f"Temporal UI: {url}", "faint")
 

@@ -39,7 +39,7 @@ def fork(
             "closed run ended, or before the current iteration of an open one.",
         ),
     ] = None,
-    steer: Annotated[str | None, typer.Option(metavar="TEXT", help="What to say to the agent first.")] = None,
+    steer: Annotated[str | None, typer.Option(metavar="TEXT", help="The first message to the agent.")] = None,
     model: options.OtherModel = None,
     agent: options.OtherAgent = None,
     inputs: options.Inputs = None,
@@ -96,7 +96,7 @@ async def _begin(
     run_id = request.agent
     if run_id.endswith(".jsonl"):
         raise UsageProblem(
-            f"{run_id!r} is an export, expected the id of a run on the server. What takes an export: "
+            f"{run_id!r} is an export, expected the id of a run on the server. An export works with: "
             f"{command_line('rerun', run_id)}"
         )
     handle = await find_run(server, run_id)

@@ -82,7 +82,7 @@ def _held_runs(handle: RunHandle, status: RunStatus) -> dict[str, list[Held]]:
     if not held:
         raise Failure(
             f"run {handle.id} is not held, so that it can't go on: its status is {status.status}. "
-            f"{command_line('status', handle.id)} says what it does; perdure ls --status held lists those that are"
+            f"{command_line('status', handle.id)} shows its status; perdure ls --status held lists held runs"
         )
     return held
 

@@ -39,7 +39,7 @@ def describe_model_call(data: JsonView) -> str:
 def describe_decision(data: JsonView) -> str:
     """Return the call and what a person has decided about it, or one of several, or who is asked now."""
     if "to" in data:
-        return f"{data['name']}: nobody has decided, {data['to']} is asked, too"
+        return f"{data['name']}: not decided, {data['to']} is asked, too"
     if vote := data.get("vote"):
         said = decision_text({**vote, "by": vote["name"], "approved": True, "vouched": True})
         return f"{data['name']} {said} ({data['votes']} of {data['count']})"
@@ -93,7 +93,7 @@ def _going_on(data: JsonView) -> str:
 SENTENCES: Mapping[str, tuple[Tone, Sentence]] = {
     "llm_complete": ("faint", describe_model_call),
     "provider_tool": ("faint", _provider_tool),
-    "text_reset": ("faint", lambda data: "the model begins its text anew"),
+    "text_reset": ("faint", lambda data: "the model starts its text over"),
     "tool_call_start": ("call", lambda data: describe_call(data["name"], data.get("arguments"))),
     "tool_progress": ("faint", lambda data: one_line(f"{data['name']}: {progress_text(data)}")),
     "progress": ("faint", lambda data: f"step {data['step']} of {data['max_steps']}"),

@@ -24,17 +24,17 @@ from .problems import FAILED, UsageProblem
 
 def lock(
     agents: Annotated[list[Path], typer.Argument(metavar="AGENT.prompty…", help="The agents whose tools are pins_of.")],
-    update: Annotated[bool, typer.Option("--update", help="Take over what has changed.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Accept the changes.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit code 1 where there is no lock, or it differs. For CI.")
+        bool, typer.Option("--check", help="Write nothing; exit code 1 without a lock or if it differs. For CI.")
     ] = False,
     on_change: Annotated[
         str | None,
-        typer.Option(metavar="stop|ask", help="What a change does to a run: it stops, or a person is asked."),
+        typer.Option(metavar="stop|ask", help="The effect of a change on a run: it stops, or a person is asked."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Pin what MCP servers, OpenAPI documents and A2A cards offer, in AGENT.prompty.lock.
+    """Pin the tools of MCP servers, OpenAPI documents and A2A cards in AGENT.prompty.lock.
 
     Names, descriptions, schemas and hosts. A run whose tools offer something else stops before its first model call.
     Without --update, what has changed is shown, and the file stays. Sub-agents have locks of their own.

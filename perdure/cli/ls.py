@@ -39,7 +39,7 @@ def mention_unread(keys: Sequence[str | None]) -> None:
     for key, count in Counter(keys).items():
         why = f"encrypted (key {key}): PERDURE_ENCRYPTION_KEY lacks it here" if key else "another program made them"
         say(
-            f"{count_of(count, 'run')} can't be read: {why}. Their agents are what the search attributes say.",
+            f"{count_of(count, 'run')} can't be read: {why}. Their agents are those of the search attributes.",
             "faint",
         )
 
@@ -75,12 +75,10 @@ def ls(
     context: typer.Context,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 20,
     waiting: Annotated[
-        bool, typer.Option("--waiting", help="Only runs that wait for a person, with what they wait for.")
+        bool, typer.Option("--waiting", help="Only runs that wait for a person, with their requests.")
     ] = False,
     sessions: Annotated[bool, typer.Option("--sessions", help="Sessions instead of runs.")] = False,
-    totals: Annotated[
-        bool, typer.Option("--totals", help="What all of them together have used: tokens, cost, time; no list.")
-    ] = False,
+    totals: Annotated[bool, typer.Option("--totals", help="Totals instead of a list: tokens, cost, time.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List runs; those that have begun or ended last come first.

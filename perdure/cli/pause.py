@@ -39,7 +39,7 @@ def pause(
     id: options.OpenRunIds = None,
     reason: Annotated[str, typer.Option(help="Why; people read it with each run.")] = "",
     by: options.By = None,
-    shown: Annotated[bool, typer.Option("--list", help="List what is paused instead.")] = False,
+    shown: Annotated[bool, typer.Option("--list", help="List the pauses instead.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Keep runs from making a further model or tool call.

@@ -30,7 +30,7 @@ from .worker_inside import waiting_text
 
 
 def status(id: options.RunId, as_json: options.AsJson = False) -> None:
-    """Print where a run stands."""
+    """Print the status of a run."""
     execute(_status(id, as_json))
 
 
@@ -68,7 +68,7 @@ async def _status(id: str, as_json: bool) -> None:
     answer(f"agent {visible(one_line(found.agent))}{by}; begun {local_time(found.started or 0.0)}")
     if failure:
         answer(f"{failure['kind']}: {one_line(failure['message'], 200)}")
-        answer(f"  what it did: {command_line('show', run_id)}    what was said: {command_line('messages', run_id)}")
+        answer(f"  its steps: {command_line('show', run_id)}    the conversation: {command_line('messages', run_id)}")
     answer(f"tokens: {usage.input_tokens} in{cached_text(usage.model_dump())}, {usage.output_tokens} out")
     if found.cost_usd is not None:
         answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")
@@ -116,7 +116,7 @@ async def _missing_keys(server: ServerConnection, run_id: str) -> list[str]:
 def result(
     id: options.RunId,
     as_json: options.AsJson = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what the run does, on stderr.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show the run's progress, on stderr.")] = False,
     call: Annotated[
         str | None, typer.Option("--call", metavar="CALL", help="Print the result of this tool call instead, whole.")
     ] = None,
@@ -181,7 +181,7 @@ def _paragraph(message: Message) -> str:
 
 def watch(
     id: options.RunId,
-    from_now: Annotated[bool, typer.Option("--from-now", help="Show only what happens from now on.")] = False,
+    from_now: Annotated[bool, typer.Option("--from-now", help="Show only new events.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a run does until it ends, and print its answer.

@@ -44,7 +44,7 @@ def rerun(
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
 ) -> None:
-    """Make a run's model calls anew, and compare them with what is recorded.
+    """Replay a run against another model, and compare the two.
 
     The model is called by this command, and no tool is executed: its calls are matched with the recorded ones by name
     and arguments, and get their results. A call that matches none ends the comparison. Where the recorded agent would
@@ -116,7 +116,7 @@ def _figures(effort: Effort) -> list[str]:
 
 def _describe_deviation(deviation: Deviation, calls: str) -> Iterator[str]:
     words = {
-        "unmatched": "asked for what the record has no result of",
+        "unmatched": "called a tool without a recorded result",
         "skipped": "went on without asking for everything",
         "unasked": "answered without asking for everything",
         "failed": "failed",

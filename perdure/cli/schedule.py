@@ -37,7 +37,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 schedule = typer.Typer(
     name="schedule",
-    help="Start runs by themselves: at times, or at intervals.",
+    help="Start runs on a schedule: at times, or at intervals.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
@@ -67,7 +67,7 @@ def create(
     inputs_json: options.InputsJson = None,
     deps: options.Deps = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="On whose behalf the runs are.")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="The tenant of the runs.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Start runs of an agent at times.

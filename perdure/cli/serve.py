@@ -57,7 +57,7 @@ def serve(
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = LOOPBACK[0],
     port: Annotated[int, typer.Option(help="The port; 0 is any free one.")] = DEFAULT_PORT,
     tokens: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Bearer tokens, and whose they are: perdure docs gateway.")
+        Path | None, typer.Option(metavar="FILE", help="Bearer tokens and their owners: perdure docs gateway.")
     ] = None,
     identify: Annotated[
         str | None,
@@ -78,7 +78,7 @@ def serve(
         str, typer.Option(metavar="CLAIM", help="The claim with the roles, such as realm_access.roles.")
     ] = "",
     open_to_all: Annotated[
-        bool, typer.Option("--open", help="Ask nobody who they are, at an address that others reach.")
+        bool, typer.Option("--open", help="Serve without authentication, at an address that others reach.")
     ] = False,
     allow_origin: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="Pages of this origin may ask, from a browser.")
@@ -112,7 +112,9 @@ def serve(
     metrics_address: options.MetricsAddress = None,
     webhook: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="Who is told when a run waits, is held or ends: perdure docs webhooks."),
+        typer.Option(
+            metavar="URL", help="Webhooks: notify a URL when a run waits, is held or ends (perdure docs webhooks)."
+        ),
     ] = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,

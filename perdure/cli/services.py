@@ -100,7 +100,7 @@ async def _develop(
 
 
 def setup(as_json: options.AsJson = False) -> None:
-    """Register what runs are found by (search attributes) in the server's namespace.
+    """Register perdure's search attributes in the server's namespace.
 
     Needed once for each namespace, with the rights of an administrator; the embedded server has them. Exit code 1 when
     one exists with another type.

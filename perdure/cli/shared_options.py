@@ -45,7 +45,7 @@ CallId = Annotated[
 ]
 Digest = Annotated[
     str | None,
-    typer.Option(metavar="DIGEST", help="Decide only about the call of this digest; default: what waits now."),
+    typer.Option(metavar="DIGEST", help="Decide only about the call of this digest; default: the call that waits now."),
 ]
 By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; default: this system's user.")]
 AgentFile = Annotated[Path, typer.Argument(metavar="AGENT.prompty", help="The agent's file.")]
@@ -93,7 +93,7 @@ Credentials = Annotated[
     typer.Option(
         "--credentials",
         metavar="MODULE:NAME",
-        help="What has the secrets of ${credential:ID}: a mapping, or a function from an id to its secret.",
+        help="The secrets of ${credential:ID}: a mapping, or a function from an id to its secret.",
     ),
 ]
 Yes = Annotated[
@@ -122,7 +122,7 @@ AllowKinds = Annotated[
 TaskQueue = Annotated[str, typer.Option("--task-queue", metavar="NAME", help="The queue that workers poll.")]
 Tenant = Annotated[
     str | None,
-    typer.Option("--tenant", metavar="NAME", help="On whose behalf the run is: workers serve tenants in turn."),
+    typer.Option("--tenant", metavar="NAME", help="The tenant of the run: workers serve tenants in turn."),
 ]
 TenantWeight = Annotated[
     float | None,
@@ -140,9 +140,7 @@ InputsJson = Annotated[
 ]
 Deps = Annotated[
     str | None,
-    typer.Option(
-        "--deps", metavar="JSON", help="What tools and other functions get as deps; @FILE reads it, @- stdin."
-    ),
+    typer.Option("--deps", metavar="JSON", help="The deps of tools and other functions; @FILE reads a file, @- stdin."),
 ]
 PromptRoot = Annotated[
     Path | None, typer.Option("--prompt-root", metavar="DIR", help="The folder of the agents that are used as tools.")
@@ -167,7 +165,7 @@ LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
     typer.Option(
         "--log-level",
-        help=f"What is logged to stderr; default: {LEVEL_VARIABLE}, else info for services and error for others.",
+        help=f"The level of logs on stderr; default: {LEVEL_VARIABLE}, else info for services and error for others.",
         callback=_into_environment(LEVEL_VARIABLE),
     ),
 ]

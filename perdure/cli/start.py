@@ -137,7 +137,7 @@ async def code_to_go_on(
     sources, memo = request.sources, recorded.memo
     works_here = bool(sources) or memo.has_code or server.embedded is not None
     asked = agent if works_here and not request.detach else None
-    title = f"What goes on from run {recorded.description.id}"
+    title = f"The continuation of run {recorded.description.id}"
     code = await recorded_code(server, title, asked, memo, sources, yes=request.yes, quiet=request.quiet)
     scripted = sources.scripted or memo.scripted
     if sources:

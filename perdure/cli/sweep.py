@@ -20,19 +20,19 @@ from .server_connection import connect_to_server
 
 def sweep(
     older_than: Annotated[
-        str, typer.Option(metavar="AGE", help="What was stored less long ago stays: 1h at least.")
+        str, typer.Option(metavar="AGE", help="The minimum age of a value to be deleted; at least 1h.")
     ] = "1d",
     shared: Annotated[
         bool,
-        typer.Option("--shared", help="Values that belong to no run by their place, too: if nobody else uses them."),
+        typer.Option("--shared", help="Delete values outside the runs' folders, too: only if nothing else uses them."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
+        bool, typer.Option("--dry-run", help="Print the values to be deleted, and delete nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without being asked.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Remove from the storage what no run refers to any more.
+    """Delete unreferenced values from the storage.
 
     Workers may go on meanwhile. The storage is that of PERDURE_STORAGE, as far as this namespace uses it.
     """

@@ -114,7 +114,7 @@ def _in_words(spec: JsonView) -> str:
         "idempotent": "idempotent" if spec.get("idempotent") else "not idempotent",
         "parallel_safe": "" if spec.get("parallel_safe") else "never beside others",
         "needs_approval": _needed_approval(spec) if spec.get("needs_approval") else "",
-        "approval_check": "needs an approval where its function says so" if spec.get("approval_check") else "",
+        "approval_check": "needs an approval if its function asks for it" if spec.get("approval_check") else "",
         "approval_timeout": f"denied after {spec['approval_timeout']:g} s" if spec.get("approval_timeout") else "",
         "local": "local" if spec.get("local") else "",
         "max_result": f"at most {most:,} bytes of a result" if most else "",
@@ -122,7 +122,11 @@ def _in_words(spec: JsonView) -> str:
     said = ", ".join(word for name, word in words.items() if name in spec and word)
     if spec.keys() >= words.keys():
         return said
-    return f"{said}; what its kind says when a run begins" if said else "what its kind says when a run begins"
+    return (
+        f"{said}; the tools that its kind finds when a run begins"
+        if said
+        else "the tools that its kind finds when a run begins"
+    )
 
 
 def _needed_approval(spec: JsonView) -> str:

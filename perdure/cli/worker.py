@@ -53,7 +53,7 @@ def worker(
     mock: options.Mock = False,
     on_failure: Annotated[
         Literal["fail", "hold"] | None,
-        typer.Option(help="What becomes of runs that can't go on, if they don't say it: perdure docs holding."),
+        typer.Option(help="The default `on_failure` of runs that cannot go on: perdure docs holding."),
     ] = None,
     allow_commands: options.AllowCommands = None,
     allow_env: options.AllowEnv = None,

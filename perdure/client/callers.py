@@ -93,10 +93,10 @@ class Relay:
                 await run.cancel("the caller's CancellationToken")
                 self._has_cancelled = True
         except RunNotFound:
-            logger.info("the run %s has ended: what was said came too late", run.id)
+            logger.info("the run %s has ended: the message came too late", run.id)
             self._run = None
         except RPCError as error:
-            logger.warning("the run %s could not be told what was said: %s", run.id, error)
+            logger.warning("the message did not reach the run %s: %s", run.id, error)
             return not is_away(error)
         finally:
             self._steering.put_back(texts)

@@ -84,7 +84,7 @@ def typed_output(result: RunResult[Any], output_type: Any) -> Any:
         return _read_as(without_nulls(result.output, _outputs_or_none(output_type)), output_type)
     except (ValueError, TypeError, PydanticUserError) as error:
         problem = OutputError(
-            f"The run's output is no {_name(output_type)}: {excerpt(str(error), 2000)}",
+            f"The run's output is not a {_name(output_type)}: {excerpt(str(error), 2000)}",
             reason=excerpt(repr(result.output), 500),
             messages=result.messages,
             iterations=result.iterations,
@@ -131,10 +131,10 @@ def _inexpressible(schema: Schema, definitions: Schema, at: str, seen: frozenset
     if schema.get("type") == "object" and not schema.get("properties"):
         values = schema.get("additionalProperties")
         if not isinstance(values, Mapping):
-            return f"{place} is an object without declared fields, or a dict of anything: say what its values are"
+            return f"{place} is an object without declared fields, or a dict of anything: give its values a type"
         return _inexpressible(values, definitions, f"{at}[key]", seen)
     if not {"type", "enum", "const", "anyOf", "oneOf"} & schema.keys():
-        return f"{place} may be anything: say what it is"
+        return f"{place} may be anything: give it a type"
     inner = [(f"{at}.{name}", member) for name, member in schema.get("properties", {}).items()]
     inner += [(f"{at}[]", schema["items"])] if "items" in schema else []
     inner += [(at, option) for keyword in ("anyOf", "oneOf") for option in schema.get(keyword, [])]

@@ -120,7 +120,7 @@ async def _decision(function: Callable[..., Any], pending: PendingApproval) -> A
         return decision_of(value, pending)
     except Exception as error:
         logger.exception("deciding about the call of tool %r has failed, so it is denied", pending.name)
-        return Approval(approved=False, reason=f"nobody could decide: {type(error).__name__}")
+        return Approval(approved=False, reason=f"no decision was possible: {type(error).__name__}")
 
 
 def decision_of(value: Any, pending: PendingApproval) -> Approval | None:
@@ -137,7 +137,7 @@ def decision_of(value: Any, pending: PendingApproval) -> Approval | None:
         case Mapping() if pending.kind == "approval":
             return Approval(approved=True, arguments=dict(value))
     expected = "a text" if pending.kind == "question" else "True, False, a text (why not), or a mapping of arguments"
-    raise TypeError(f"{value!r:.80} is no decision about a {pending.kind}: expected {expected}, or None")
+    raise TypeError(f"{value!r:.80} is not a decision about a {pending.kind}: expected {expected}, or None")
 
 
 async def _decide(run: RunHandle, pending: PendingApproval, decision: Approval) -> None:

@@ -181,7 +181,7 @@ async def create_schedule(
     not for schedules, and search attributes that the namespace does not know.
     """
     if refused := [option for option in NOT_SCHEDULED if start.get(option)]:
-        raise ScheduleError(f"{', '.join(refused)}: a schedule decides that by itself; expected it to be left out")
+        raise ScheduleError(f"{', '.join(refused)}: the schedule sets it; leave it out")
     if overlap not in OVERLAPS:
         raise ScheduleError(f"overlap {overlap!r}: expected one of {', '.join(OVERLAPS)}")
     client = with_converter(client)

@@ -33,7 +33,7 @@ SERVER_SETTINGS = (
         "history.MaxBufferedQueryCount",
         100,
         1,
-        "of several readers of a run, such as two protocols of a gateway, all but one see what happens a second late",
+        "if a run has several readers, such as two protocols of a gateway, all but one see events a second late",
     ),
     ServerSetting(
         "history.maxInFlightUpdatePayloads",

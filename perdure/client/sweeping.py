@@ -48,7 +48,7 @@ async def sweep_storage(
     client = with_converter(client)
     values = values_of(client.data_converter.external_storage)
     if values is None:
-        raise ConfigurationError("there is no storage to sweep: set PERDURE_STORAGE to what the workers have")
+        raise ConfigurationError("there is no storage to sweep: set PERDURE_STORAGE as the workers have it")
     # First what there is, then who refers to it: what comes in between is younger than what may go.
     try:
         listed = [value async for value in values.values(client.namespace)]

@@ -92,7 +92,9 @@ async def _send(gateway: Gateway, found: FoundRun, change: PushChange) -> None:
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        raise UnsupportedOperationError(f"the task {found.id!r} has ended: nothing more is told of it") from error
+        raise UnsupportedOperationError(
+            f"the task {found.id!r} has ended: there will be no further notifications"
+        ) from error
 
 
 async def _tell_end(gateway: Gateway, found: FoundRun, target: PushTarget) -> None:

@@ -134,7 +134,7 @@ def _refusal(error: Exception) -> A2AError:
     problem = problem_of(error)
     if problem is None:
         logger.error("a request of A2A has failed", exc_info=error)
-        return InternalError("the gateway has failed; its log says how")
+        return InternalError("the gateway has failed; see its log")
     if problem.status == 404:
         return TaskNotFoundError(str(problem))
     return InvalidParamsError(str(problem)) if problem.status < 500 else InternalError(str(problem))
@@ -213,7 +213,7 @@ class _Handler(RequestHandler):
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> AgentCard:
-        raise UnsupportedOperationError("there is no other card than the public one")
+        raise UnsupportedOperationError("the public card is the only one")
 
     @_method
     async def on_create_task_push_notification_config(

@@ -54,7 +54,9 @@ async def _answer(chat: Chat, given: core.RunAgentInput, request: Request) -> Re
     elif turn is not None:
         found = turn.found
     else:
-        raise HttpProblem(422, "invalid", f"Nothing was said in the thread {given.thread_id!r} yet: send a message")
+        raise HttpProblem(
+            422, "invalid", f"There are no messages in the thread {given.thread_id!r} yet: send a message"
+        )
     stream = ThreadStream(chat, found, given, request)
     return event_stream(with_keepalives(stream.frames()), headers=run_headers(found.id))
 
@@ -100,4 +102,6 @@ def _decision(pending: PendingApproval, payload: Any) -> PersonDecision:
         arguments = edited if isinstance(edited, dict) else None
         return PersonDecision(given["approved"], str(reason or "denied"), arguments)
     expected = '{"answer": "…"}, or {"approved": false}' if pending.question else '{"approved": true or false}'
-    raise HttpProblem(422, "invalid", f"resume: {payload!r} is no decision about {pending.name}: expected {expected}")
+    raise HttpProblem(
+        422, "invalid", f"resume: {payload!r} is not a decision about {pending.name}: expected {expected}"
+    )

@@ -21,7 +21,7 @@ class GatewayEnds(HttpProblem):
         super().__init__(
             503,
             "ending",
-            "this gateway is being stopped, and what it has started goes on without it: ask again",
+            "this gateway is stopping; its runs continue. Send the request again",
             headers={"Retry-After": "1", "Connection": "close"},
         )
 

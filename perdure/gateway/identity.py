@@ -132,7 +132,7 @@ class TokenFile:
                     f"The file of tokens {str(self._path)!r} can't be used: {why}. Expected a list `tokens`, each with "
                     "`name`, `token` (`${env:NAME}`) or `sha256`, and `tenant` and `roles` if wanted"
                 ) from error
-            logger.error("the file of tokens can't be read any more, what it said before counts: %s", why)
+            logger.error("the file of tokens cannot be read, the previous tokens stay valid: %s", why)
 
 
 def _identities_in(path: Path) -> dict[str, Identity]:
@@ -234,9 +234,7 @@ class OpenId:
         name, tenant = _claim(claims, settings.name_claim), _claim(claims, settings.tenant_claim)
         roles = _claim(claims, settings.roles_claim) or []
         if not name:
-            raise HttpProblem(
-                403, "forbidden", f"the token says nobody's name: it has no claim {settings.name_claim!r}"
-            )
+            raise HttpProblem(403, "forbidden", f"the token has no claim {settings.name_claim!r}")
         if settings.tenant_claim and not tenant:
             claim = settings.tenant_claim
             raise HttpProblem(403, "forbidden", f"the token names no tenant: it has no claim {claim!r}")

@@ -145,7 +145,7 @@ async def json_body(request: Request) -> Any:
     try:
         value = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise HttpProblem(400, "no_json", f"the body is no JSON: {str(error)[:200]}") from error
+        raise HttpProblem(400, "no_json", f"the body is not JSON: {str(error)[:200]}") from error
     if not isinstance(value, dict):
         raise HttpProblem(422, "invalid", f"expected a JSON object, not {type_name(value)}")
     if deeper_than(value, MAX_DEPTH):
@@ -162,7 +162,7 @@ def _require_few_values(body: bytes) -> None:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number in JSON: expected null, or a text")
+    raise ValueError(f"{text} is not a JSON number: expected null, or a text")
 
 
 def _finite(text: str) -> float:
@@ -243,7 +243,7 @@ def problem_of_request(error: Exception, request: Request) -> HttpProblem:
     if problem := problem_of(error):
         return problem
     logger.error("%s %s has failed", request.method, request.url.path, exc_info=error)
-    return HttpProblem(500, "internal", "The gateway has failed; its log says how")
+    return HttpProblem(500, "internal", "The gateway has failed; see its log")
 
 
 def openapi_document(operations: Iterable[Endpoint], *, title: str) -> JsonObject:

@@ -53,7 +53,7 @@ def run_of_item(id: str) -> str:
     try:
         return base64.b32decode(mark + "=" * (-len(mark) % 8)).decode()
     except ValueError as error:
-        raise BadParameter("input", f"input: {id!r:.200} is no item of a response here") from error
+        raise BadParameter("input", f"input: {id!r:.200} is not an item of a response here") from error
 
 
 class AskedCall(BaseModel):
@@ -79,7 +79,7 @@ class AskedCall(BaseModel):
             return cls.model_validate({"run": run, "call": call, "digest": digest, "part": part}, strict=True)
         except (ValueError, TypeError, RecursionError) as error:
             raise BadParameter(
-                "input", f"input: {text!r:.200} is no `approval_request_id` that a response here has had"
+                "input", f"input: {text!r:.200} is not an `approval_request_id` of a response here"
             ) from error
 
 
@@ -184,7 +184,7 @@ class Said:
     def text(self) -> str:
         """The new words. Raises `BadParameter` for what is no text."""
         if any(not isinstance(part, TextPart) for each in self.words for part in each.parts):
-            raise BadParameter("input", "input: what goes on with a conversation is text: a session takes no files")
+            raise BadParameter("input", "input: a conversation continues with text: a session takes no files")
         return "\n\n".join(filter(None, (each.text for each in self.words)))
 
 

@@ -159,7 +159,7 @@ def _option(settings: Settings, name: str, *, in_tokens: bool = False) -> Reader
     def read(value: object, place: Place) -> None:
         found = option_value(name, whole_number(value) * CHARS_PER_TOKEN if in_tokens else value)
         if settings.chosen.get(name, found) != found:
-            raise ValueError(f"{value!r:.80}: another setting there says {settings.chosen[name]!r} of the same")
+            raise ValueError(f"{value!r:.80}: another setting there is {settings.chosen[name]!r} of the same")
         settings.chosen[name] = found
 
     return read

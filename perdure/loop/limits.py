@@ -29,7 +29,7 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
         untold = getattr(state, _UNTOLD.get(name, ""), 0)
         if limit is not None and (used := measure(state, now)) + untold >= limit:
             text = f"Budget exhausted: {name} ({limit}) reached"
-            more = f", up to {untold:g} more that nobody has counted" if untold else ""
+            more = f", up to {untold:g} more that could not be counted" if untold else ""
             return LimitExceededError.of_option(name, text, reason=f"{name}: {used:g} used{more}")
     return None
 
@@ -39,7 +39,7 @@ def no_step_left(options: RunOptions, state: LoopState) -> RunError:
     return MaxIterationsError(
         f"Agent loop exceeded {options.max_iterations} iterations",
         reason=_repetition(state)
-        or f"max_iterations={options.max_iterations} is used up: raise it, or look at what the tools answer",
+        or f"max_iterations={options.max_iterations} is used up: raise it, or look at the tools' answers",
     )
 
 

@@ -24,13 +24,13 @@ from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
 from .overflow import CUT_AS_FAR, CUTS
 from .state import RunPart, usage_data
 
-NO_NATIVE_TOOLS = "The provider refuses tools, so the model is told of them in the prompt from now on"
-NO_TOOLS_ADVICE = ". Such a model is told of its tools in the prompt with tool_protocol='auto' or 'json'"
-DRAFT_STANDS = "The model's final response is empty: what it said before stands for it"
+NO_NATIVE_TOOLS = "The provider refuses tools, so the prompt describes them from now on"
+NO_TOOLS_ADVICE = ". With tool_protocol='auto' or 'json', the prompt describes the tools to such a model"
+DRAFT_STANDS = "The model's final response is empty: its earlier text is the answer"
 NOTHING_SAID = "The model's answer is empty"
-CUT_SHORT = "The reply was cut short before the model had said all (finish reason: {})"
+CUT_SHORT = "The reply was cut short (finish reason: {})"
 UNCOUNTED = "The provider counts no tokens: max_total_tokens is watched by an estimate of them"
-SLEPT = "[This run has just slept for {}: no worker took it up. What you know of the world may be out of date.]"
+SLEPT = "[This run has just slept for {}: it had no worker. Your knowledge of the world may be out of date.]"
 """The message to the model with `on_stale="tell"`, in the role of a user."""
 CHARS_PER_TOKEN = 4
 """Roughly."""

@@ -148,7 +148,7 @@ def readable() -> Iterator[None]:
     except (KeyError, ValidationError) as error:
         what = str(error.args[0]) if isinstance(error, KeyError) and error.args else ""
         if isinstance(error, ValidationError) and error.errors(include_url=False)[0]["type"] == "json_invalid":
-            what = "It is not JSON, although it says so"
+            what = "It is declared as JSON, and is not JSON"
         if not what.startswith(("Unknown payload encoding", "It is not JSON")):
             raise
         raise EncryptionError(

@@ -31,7 +31,7 @@ _EXPECTED = {
 
 
 _LOST_POLICY = {
-    "approval": "nobody would be asked",
+    "approval": "it would never ask",
     "approvalTimeout": "a call would wait as long as those of other tools",
     "idempotent": "a call that was lost with its worker could be executed again",
 }

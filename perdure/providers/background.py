@@ -130,7 +130,7 @@ class BackgroundResponse:
             async with asyncio.timeout(self.call.timeout):
                 return await self._answer(request)
         except TimeoutError as error:
-            state = f"; the provider says that {self._id} is {self._status}" if self._id else ""
+            state = f"; the provider reports that {self._id} is {self._status}" if self._id else ""
             await self._end()
             text = f"No complete answer within {self.call.timeout:g} s{state}"
             raise self.call.error(text, "timeout") from error

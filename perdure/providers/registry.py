@@ -162,7 +162,9 @@ def _known_providers() -> list[str]:
 def _unsupported_here(provider: str, api_type: str) -> str:
     text = f"Unsupported API type: {api_type}"
     if api_type in _NO_AGENTS:
-        return f"{text}. Expected chat or responses: {_NO_AGENTS[api_type]} and is no agent. Call it with its own SDK"
+        return (
+            f"{text}. Expected chat or responses: {_NO_AGENTS[api_type]} and is not an agent. Call it with its own SDK"
+        )
     offered = [each for each in _API_TYPES if _offers(provider, each)]
     expected = " or ".join(offered) or "an API that it has"
     return f"{text}{did_you_mean(api_type, offered)}. Expected {expected} with the provider {provider!r}"

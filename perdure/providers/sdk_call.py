@@ -112,7 +112,7 @@ class StreamReader:
         """Return the assembled response. Raises ValueError if it is not a response of the API."""
         if self._body:
             return _json_object(bytes(self._body))
-        response = _read_event(self._assembler.response, "a stream whose events make up no answer")
+        response = _read_event(self._assembler.response, "a stream of events without an answer")
         return valid_json(response) if self._may_hold_halves else response
 
     async def _take(self, unpacked: AsyncIterator[bytes]) -> None:

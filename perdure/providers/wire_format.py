@@ -290,7 +290,7 @@ class WireFormat(Provider):
         asked = self._asked(agent)
         tools = [part.removeprefix("tool:") for part in refused if part.startswith("tool:")]
         remarks = [f"{LEFT_OUT}the option {name}, which the model refuses" for name in refused if name in asked]
-        return remarks + [f"{LEFT_OUT}the tool {name}, whose schema the model refuses" for name in tools]
+        return remarks + [f"{LEFT_OUT}the tool {name}, whose schema the model server refuses" for name in tools]
 
     def for_cache(
         self, request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool

@@ -157,7 +157,7 @@ def _delegate(entry: _Entry, context: int | None) -> PromptyTool | CustomTool:
     name = f"{DELEGATE}{entry.name}"
     if entry.path is None:
         return _remote(name, entry, context)
-    task = Property(name=TASK, kind="string", required=True, description="What the agent is to do, in full")
+    task = Property(name=TASK, kind="string", required=True, description="The whole task of the agent")
     return PromptyTool(
         name=name,
         path=entry.path,

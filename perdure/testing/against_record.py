@@ -180,7 +180,7 @@ class AgainstRecord(InProcessRun):
     def _as_recorded(self, request: ToolRequest) -> Approval:
         """Return the recorded decision about the same call."""
         found = self._recording.decisions.get((request.iteration, request.call_id))
-        return found or Approval(approved=False, reason="nobody has decided about it in the recorded run")
+        return found or Approval(approved=False, reason="it was not decided in the recorded run")
 
 
 def offered_to(agent: Agent, recording: Recording) -> list[Tool]:

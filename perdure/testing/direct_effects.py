@@ -356,7 +356,7 @@ class DirectEffects(Effects):
         decide = self.answer_call if asked.question else self.approve_call
         if decide is None:
             word = "answer" if asked.question else "approve"
-            return Approval(approved=False, reason=f"nobody is there to {word} it")
+            return Approval(approved=False, reason=f"this run has no one to {word} it")
         deadline = asyncio.timeout(asked.seconds)
         try:
             async with deadline:

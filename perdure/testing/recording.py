@@ -110,7 +110,7 @@ def read_recording(file: str | PathLike[str]) -> Recording:
     except OSError as error:
         raise ConfigurationError(f"{fspath(path)!r} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{fspath(path)!r} is no export of a run: {error}") from error
+        raise ConfigurationError(f"{fspath(path)!r} is not an export of a run: {error}") from error
 
 
 def _parse_lines(lines: Iterable[str]) -> Iterator[Any]:
@@ -133,9 +133,11 @@ def recording_of(lines: Iterable[Any], source: str) -> Recording:
             elif recording is not None and line.get("run") == recording.id:
                 _take({**line, "iteration": line.get("iteration", 0) - first + 1}, recording, steering)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ConfigurationError(f"{source!r} is no export of a run, as `perdure export` writes it: {error}") from error
+        raise ConfigurationError(
+            f"{source!r} is not an export of a run, as `perdure export` writes it: {error}"
+        ) from error
     if recording is None:
-        raise ConfigurationError(f"{source!r} is no export of a run: it has no line of the kind 'run'")
+        raise ConfigurationError(f"{source!r} is not an export of a run: it has no line of the kind 'run'")
     if not recording.status:
         raise ConfigurationError(f"{source!r} is cut off, for it has no line of the kind 'end': export the run again")
     recording.steering = dict(steering)

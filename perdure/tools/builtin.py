@@ -88,7 +88,10 @@ class ReadResult(BuiltInTool):
         parameters={
             "type": "object",
             "properties": {
-                "call_id": {"type": "string", "description": "The id of the tool call, as the shortened result says."},
+                "call_id": {
+                    "type": "string",
+                    "description": "The id of the tool call, as given in the shortened result.",
+                },
                 "iteration": {"type": "integer", "description": "The call's iteration, if several have that id."},
                 "offset": {"type": "integer", "minimum": 0, "description": "The first character; 0 if absent."},
                 "length": {"type": "integer", "minimum": 1, "description": "How many characters, at most."},
@@ -169,7 +172,8 @@ class BuiltInTools(ToolKind):
         if found is None:
             names = ", ".join(BUILT_IN_TOOLS)
             return [
-                f"{tool.name!r} is no built-in tool{did_you_mean(tool.name, BUILT_IN_TOOLS)}: expected one of {names}"
+                f"{tool.name!r} is not a built-in tool{did_you_mean(tool.name, BUILT_IN_TOOLS)}: "
+                f"expected one of {names}"
             ]
         if getattr(tool, "parameters", None):
             return ["a built-in tool has parameters of its own: leave out `parameters`"]
@@ -189,7 +193,7 @@ class ProviderTools(ToolKind):
     def problems(self, tool: Tool) -> Sequence[str]:
         unused = [name for name in ("parameters", "bindings", "perdure") if getattr(tool, name, None)]
         if unused:
-            return [f"a provider's tool has no {', '.join(unused)}: what the provider is to know goes under `options`"]
+            return [f"a provider's tool has no {', '.join(unused)}: settings for the provider go under `options`"]
         return []
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:

@@ -137,7 +137,9 @@ class ToolContext(Generic[D]):
         if timeout is not None and not 0 < _number("timeout", timeout) <= MAX_SECONDS:
             raise ValueError(f"timeout is {timeout!r}, expected seconds, more than 0 and at most {MAX_SECONDS}")
         if self.secret is None:
-            raise RuntimeError("context.later() needs a run on a Temporal server: nobody could finish this call")
+            raise RuntimeError(
+                "context.later() needs a run on a Temporal server: here, no system could finish this call"
+            )
         return Later.of(self.run_id, self.secret(), timeout)
 
     @property

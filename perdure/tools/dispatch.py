@@ -141,7 +141,7 @@ class ToolBox:
             async with asyncio.timeout(CLOSE_SECONDS):
                 closed = await self._loop.end_of(close, "closing of tools", is_async=True)
         except TimeoutError:
-            _log.warning("What these tools have opened is left open, because it did not close: %s", ", ".join(opened))
+            _log.warning("The resources of these tools did not close, and stay open: %s", ", ".join(opened))
         else:
             closed.result()
 

@@ -147,7 +147,7 @@ def option_problems(type_: type[CallOptions], options: JsonView) -> Iterator[str
     known = [key for key in type_.file_keys() if key not in NOT_IN_FILES]
     for key in options:
         if key not in known:
-            yield f"options.{key} is no option of this kind{did_you_mean(key, known)}. Expected: {', '.join(known)}"
+            yield f"options.{key} is not an option of this kind{did_you_mean(key, known)}. Expected: {', '.join(known)}"
     retries = options.get("retryPolicy")
     if isinstance(retries, Mapping):
         known = RetryOptions.file_keys()
@@ -280,7 +280,7 @@ def _fields(options: CallOptions) -> JsonObject:
 def _parameter_problems(tool: Tool) -> Iterator[str]:
     parameters = getattr(tool, "parameters", None)
     if parameters is None:
-        yield "parameters is missing: expected a list of them, since nobody else says what the model gives; [] for none"
+        yield "parameters is missing: expected a list, because this kind has no other source of parameters; [] for none"
         return
     names = [prop.name for prop in parameters]
     if "" in names:

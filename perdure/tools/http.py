@@ -225,7 +225,7 @@ def _redirect_request(response: Any, origin: Origin) -> Any:
     except ValueError:
         target = None
     if target != origin:
-        where = target or "something that is no URL"
+        where = target or "something that is not a URL"
         text = f"{origin} redirects to {where} (status {response.status_code}), where this tool does not go"
         raise HttpFailure(f"{text}: if it should, write that server as `endpoint` of the connection", kind="redirect")
     return following

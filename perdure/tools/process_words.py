@@ -71,10 +71,10 @@ class ProcessWords:
         self._lines += 1
         if not room:
             if not self._left_out:
-                self._log.warning("%s says too much: the rest of this minute is left out", self._title)
+                self._log.warning("%s writes too much: the rest of this minute is left out", self._title)
             self._left_out += 1
         elif text:
-            remark = " wrote what is no message" if is_output else ""
+            remark = " wrote something that is not a message" if is_output else ""
             self._log.log(logging.WARNING if remark else logging.INFO, "%s%s: %s", self._title, remark, text)
 
     def _remember(self, line: bytes) -> str:

@@ -37,7 +37,7 @@ class UnfitInputError(ValueError):
     """
 
     def __init__(self, problems: list[str]) -> None:
-        super().__init__("the run's inputs do not have what the tool is bound to")
+        super().__init__("the run's inputs lack the values that the tool is bound to")
         self.problems = problems
 
 

@@ -73,7 +73,7 @@ BLOCKED_SECONDS = 1.0
 """A loop that has not answered for this many seconds is blocked."""
 LOOK_SECONDS = 0.25
 """Seconds between two looks at the loops."""
-ADVICE = "Await what takes long, or make it a plain function: those run in threads of their own"
+ADVICE = "Await slow operations, or make it a plain function, which runs in its own thread"
 
 _PACKAGE = str(Path(__file__).parents[1])
 _IMPORT = "<frozen importlib"

@@ -191,7 +191,7 @@ def _delivery_text(url: str, said: _ExporterLog, sent: int, all_spans: int) -> s
 def _require_url(url: str) -> str:
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
         raise ConfigurationError(
-            f"the OTLP endpoint {redact(url)!r} is no URL. Expected one such as {DEFAULT_ENDPOINT}"
+            f"the OTLP endpoint {redact(url)!r} is not a URL. Expected one such as {DEFAULT_ENDPOINT}"
         )
     return url
 

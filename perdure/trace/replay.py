@@ -63,7 +63,7 @@ async def replay_link(
         result, begun, asked = await _replay(workflow_id, events, converter, namespace)
         if DEADLOCK not in str(result.replay_failure):
             break
-        logger.info("the replay of %s is begun anew: %s", workflow_id, result.replay_failure)
+        logger.info("the replay of %s starts again: %s", workflow_id, result.replay_failure)
     else:
         raise ValueError(f"the history of {workflow_id!r} can't be replayed to its end: {result.replay_failure}")
     # Other failures, such as an unreadable value, have a clearer error when that value is read.

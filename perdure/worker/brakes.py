@@ -80,7 +80,7 @@ class BrakeWatch:
             except RPCError as error:
                 self._has_looked.set()
                 if not is_told:
-                    _log.warning("Whether runs are paused can't be found out, what was known holds: %s", error.message)
+                    _log.warning("The pauses of runs cannot be read, the last known ones hold: %s", error.message)
                 is_told = True
             await asyncio.sleep(LOOK_SECONDS)
 

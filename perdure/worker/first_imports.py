@@ -59,7 +59,7 @@ def import_providers(keys: Sequence[str]) -> None:
         try:
             load()
         except Exception as error:
-            logger.debug("what the first run needs can't be imported before it: %s", error)
+            logger.debug("imports for the first run failed: %s", error)
 
 
 def _import_network() -> None:

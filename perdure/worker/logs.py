@@ -115,4 +115,6 @@ async def _mention_draining(worker: Worker) -> None:
     shutdown: Any = getattr(worker, "_shutdown_event", None)
     if isinstance(shutdown, asyncio.Event):
         await shutdown.wait()
-        _log.info("The worker on the task queue %r takes nothing new and awaits what runs", worker.task_queue)
+        _log.info(
+            "The worker on the task queue %r takes no new tasks and waits for the current ones", worker.task_queue
+        )

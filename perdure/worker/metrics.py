@@ -108,10 +108,12 @@ class Metrics(Interceptor):
         self._by_tenant = by_tenant
         self._tokens = meter.create_histogram(TOKENS, "Tokens of a model call, by gen_ai_token_type")
         self._cached = meter.create_counter(CACHE_TOKENS, "Input tokens that a prompt cache gave or took, by kind")
-        self._dollars = meter.create_histogram_float(CALL_DOLLARS, "What model calls cost, in US dollars")
+        self._dollars = meter.create_histogram_float(CALL_DOLLARS, "Cost of model calls, in US dollars")
         self._unpriced = meter.create_counter(UNPRICED, "Model calls whose price is not known")
         self._model = meter.create_histogram_float(MODEL_SECONDS, "Attempts of model calls")
-        self._first_chunk = meter.create_histogram_float(FIRST_CHUNK_SECONDS, "Until a streaming model says something")
+        self._first_chunk = meter.create_histogram_float(
+            FIRST_CHUNK_SECONDS, "Time to the first token of a streamed answer"
+        )
         self._tool = meter.create_histogram_float(TOOL_SECONDS, "Attempts of tool executions")
         self._refused = meter.create_counter(REFUSED, "Calls that this worker has refused, because it lacked something")
 

@@ -351,13 +351,13 @@ class AgentRun:
 
     go_on = run_update(
         names.GO_ON,
-        "Let the run go on that is held, where it stands, with other options if some are given.",
+        "Let a held run continue, with other options if given.",
         REQUESTS,
         check=lambda run, go_on: run.state.holds.require_possible(go_on),
         take=lambda run, go_on: run.state.let_go_on(go_on),
     )
 
-    @workflow.signal(name=names.PUSH, description="Tell an A2A client what becomes of the run.")
+    @workflow.signal(name=names.PUSH, description="Notify an A2A client of the run's status.")
     def push(self, *arguments: Any) -> None:
         if change := self._received.read_signal(arguments, PushChange):
             self._notices.take(change)
@@ -370,7 +370,7 @@ class AgentRun:
         take=lambda run, completion: run.state.awaited.complete(completion),
     )
 
-    @workflow.query(name=names.STATUS, description="Where the run stands.")
+    @workflow.query(name=names.STATUS, description="The status of the run.")
     def status(self) -> RunStatus:
         return self.state.status
 

@@ -84,7 +84,7 @@ class OpenApproval:
                 "this decision: decide through a gateway that has PERDURE_VOUCH_KEY (`perdure docs approvals`)",
             )
         if decision.digest is None:
-            raise refusal("stale", f"expected the digest of what is decided about, which is {self.pending.digest!r}")
+            raise refusal("stale", f"expected the digest of the call, which is {self.pending.digest!r}")
 
     def has_taken(self, id: str) -> bool:
         """Return whether the decision of that id is one of those that count already."""
@@ -328,7 +328,7 @@ class Approvals:
             return refusal(
                 "stale",
                 f"digest {one_line(str(decision.digest))!r} is stale: tool call {_id_of(decision)} waits with the "
-                f"digest {now.digest!r}. Look at what it asks for now, and decide again",
+                f"digest {now.digest!r}. Look at its present request, and decide again",
             )
         known = ", ".join(repr(one_line(each.call_id)) for each in self.pending_approvals[:10]) or "none"
         return refusal("unknown", f"no tool call {_id_of(decision)} waits for approval. Waiting: {known}")

@@ -367,10 +367,10 @@ class TemporalEffects:
             return state.cancelled or opened.approval is not None
 
         if spec.deciders:
-            why = about_call("asks others if nobody has decided", request.name, request.arguments)
+            why = about_call("asks others if not decided", request.name, request.arguments)
             emit = partial(state.emit, call_id=request.call_id)
             await wait_for_deciders(opened, emit, is_over, min(ends, default=None), why)
-        why = about_call("denied if nobody has decided", request.name, request.arguments)
+        why = about_call("denied if not decided", request.name, request.arguments)
         await wait_until(is_over, max(0.0, min(ends) - now()) if ends else None, why)
         approvals.close(opened)
         state.ready_at = None

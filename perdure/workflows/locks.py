@@ -25,7 +25,7 @@ async def require_as_locked(state: RunState) -> None:
     changes = state.inventory.lock_changes
     if not changes:
         return
-    text = "\n".join(["The tools offer something else than their lock says:", *changes])
+    text = "\n".join(["The tools differ from their lock:", *changes])
     advice = "Look at it; `perdure lock --update AGENT.prompty` takes it over"
     if not state.inventory.asks_about_changes:
         raise ApplicationError(f"{text}\n{advice}", type=LOCK_ERROR, non_retryable=True)
@@ -36,7 +36,7 @@ async def require_as_locked(state: RunState) -> None:
         """Nothing: no iteration has begun."""
 
     decisions = HumanDecisions(TemporalEffects(state, no_checkpoint), state.loop)
-    why = f"the tools offer something else than their lock says. {advice}"
+    why = f"the tools differ from their lock. {advice}"
     try:
         answer = await decisions.approval(Admitted(request, why), ToolSpec(name=ASKED))
     except Cancelled:

@@ -135,7 +135,7 @@ def run_ended(about: Mapping[str, str], outcome: str, seconds: float) -> None:
 
 def run_paid(about: Mapping[str, str], dollars: float) -> None:
     """Count what a run has cost, with the runs that it has called, of which none is counted by itself."""
-    histogram = workflow.metric_meter().create_histogram_float(RUN_DOLLARS, "What runs have cost, in US dollars")
+    histogram = workflow.metric_meter().create_histogram_float(RUN_DOLLARS, "Cost of runs, in US dollars")
     histogram.record(dollars, about)
 
 

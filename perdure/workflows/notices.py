@@ -67,7 +67,7 @@ class Notices:
         if target is None:
             return
         if target.id not in push and len(push) >= MAX_PUSH:
-            workflow.logger.warning("more than %d A2A clients want to be told: %r is not", MAX_PUSH, target.id)
+            workflow.logger.warning("more than %d A2A clients ask for notifications: %r gets none", MAX_PUSH, target.id)
             return
         push[target.id] = target
         for pending in self.state.approvals.pending_approvals:

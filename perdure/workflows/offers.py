@@ -185,7 +185,7 @@ async def take_inventory_again(state: RunState) -> Inventory:
         if found.unasked and found.lacking is None:
             found = await _ask(state, None)
     except FailureError as error:
-        workflow.logger.warning("what the workers of this version have can't be found out: %s", error.cause or error)
+        workflow.logger.warning("the tools of this version's workers are unknown: %s", error.cause or error)
         return state.inventory
     return found if found.is_final and not found.lock_changes else state.inventory
 

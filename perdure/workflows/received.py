@@ -194,7 +194,7 @@ def _parsed(arguments: Sequence[Any]) -> list[Any] | None:
     try:
         return _parse(arguments)
     except Exception as error:  # Whatever a stranger's bytes lead to.
-        workflow.logger.warning("a signal that is no JSON was dropped: %s", str(error)[:200])
+        workflow.logger.warning("dropped a signal that is not JSON: %s", str(error)[:200])
         return None
 
 

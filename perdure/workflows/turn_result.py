@@ -125,4 +125,9 @@ class HandOver:
         try:
             await workflow.get_external_workflow_handle(self._turn.session).signal(names.HAND_OVER, part)
         except FailureError as error:
-            log(logging.WARNING, "could not tell its session %r what was said: %s", self._turn.session, error.message)
+            log(
+                logging.WARNING,
+                "could not hand its conversation to its session %r: %s",
+                self._turn.session,
+                error.message,
+            )

@@ -147,7 +147,7 @@ def _state_lines(state: RunState, recent: Sequence[Iteration]) -> list[str]:
         how = code(command_line("go-on", run_id), 400)
         lines.append(f"- **is held** ({held.reason}) {_since(held.since)}: {code(held.why, 300)}. Type {how}")
     if state.cancelled:
-        lines.append("- **is being cancelled**: what runs is awaited for its grace period")
+        lines.append("- **is being cancelled**: running calls have their grace period")
     if state.waits_for_rate:
         lines.append(f"- **waits for a permit**: calls of {code(state.waits_for_rate)} have a rate")
     if retry := state.held_up:

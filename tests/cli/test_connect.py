@@ -51,7 +51,7 @@ async def test_a_file_whose_agent_then_runs(embedded: Cli, both: Authority, tmp_
     run = ("run", str(file), "--scripted", str(script), "--yes")
     before = await embedded(*run)
     assert before.code != 0
-    assert f"nobody has connected to it: type perdure connect {both.mcp}" in before.stderr
+    assert f"it is not connected: type perdure connect {both.mcp}" in before.stderr
     assert (await granted(embedded, str(file)))[0].code == 0
     after = await embedded(*run)
     assert (after.code, after.stdout) == (0, "done\n"), after.stderr
@@ -73,7 +73,7 @@ async def test_what_else_goes_wrong(embedded: Cli, both: Authority, tmp_path: Pa
     plain = tmp_path / "plain.prompty"
     plain.write_text("---\nname: a\nmodel: m\n---\nuser:\nhi\n")
     failures = {
-        ("connect", both.mcp, "--timeout", "1"): (1, "nobody has granted access within 1 s"),
+        ("connect", both.mcp, "--timeout", "1"): (1, "access was not granted within 1 s"),
         ("connect", both.url + "/nothing"): (1, "answered HTTP 404 without a token, expected 401"),
         ("connect", "http://127.0.0.1:9/mcp"): (1, "can't be reached"),
         ("connect", str(plain)): (2, "has no tool that a person connects"),

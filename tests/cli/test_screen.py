@@ -73,7 +73,7 @@ async def test_an_answer_other_than_what_was_streamed_is_printed(tmux: Tmux) -> 
     guarded = ("--guardrails", "talking.py:polite")
     pane = await tmux.perdure(*talking("-i", "said=hello", "--stream", *guarded), folder=AGENT, columns=100)
     await pane.ends()
-    assert "\nThe answer is not what was streamed:\nPlease: Heard: hello.\n" in pane.text
+    assert "\nThe answer differs from the streamed text:\nPlease: Heard: hello.\n" in pane.text
     assert pane.text.count("Heard: hello.") == 2
 
 

@@ -62,7 +62,7 @@ async def test_the_tree_and_a_collector_that_refuses(cli: Cli, run_id: str) -> N
     assert finished.code == 1
     assert f"{server.url}/v1/traces has taken 0 of 4 spans: " in finished.stderr
     finished = await cli("trace", run_id, "--send", "127.0.0.1:4318")
-    assert "'127.0.0.1:4318' is no URL. Expected one such as http://" in finished.stderr
+    assert "'127.0.0.1:4318' is not a URL. Expected one such as http://" in finished.stderr
     finished = await cli("trace", run_id)
     assert [line.split("+")[0].rstrip() for line in finished.stdout.splitlines()] == [
         "invoke_agent tested",

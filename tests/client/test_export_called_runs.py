@@ -89,5 +89,5 @@ NO_EXPORTS: list[list[Any]] = [[], [{}], [1], [{"kind": "run"}], [{"kind": "run"
 
 @pytest.mark.parametrize("lines", NO_EXPORTS)
 def test_only_exports_are_read(lines: list[Any]) -> None:
-    with pytest.raises(ConfigurationError, match="'lines' is no export of a run"):
+    with pytest.raises(ConfigurationError, match="'lines' is not an export of a run"):
         recording_of(lines, "lines")

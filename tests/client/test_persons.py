@@ -98,8 +98,8 @@ async def invoke(client: Client, agent: Path, **given: Any) -> Any:
         ("too much", "Tool denied: too much"),
         (Approval(approved=False, reason="no", by="ann"), "Tool denied: no"),
         ({"francs": 3}, "Tool denied: the decision was not accepted"),
-        (3, "Tool denied: nobody could decide: TypeError"),
-        (ValueError("broken"), "Tool denied: nobody could decide: ValueError"),
+        (3, "Tool denied: no decision was possible: TypeError"),
+        (ValueError("broken"), "Tool denied: no decision was possible: ValueError"),
     ],
     ids=["yes", "edited", "no", "why not", "approval", "unfit", "none", "raises"],
 )

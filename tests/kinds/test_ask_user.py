@@ -153,7 +153,7 @@ async def test_in_process() -> None:
     assert loop.results() == ["Rome"]
     loop = in_process(WHERE)
     await loop.play()
-    assert loop.results() == ["Not answered: nobody is there to answer it"]
+    assert loop.results() == ["Not answered: this run has no one to answer it"]
     loop = in_process(WHERE, answer=lambda request: Approval(approved=False, reason="later"))
     await loop.play()
     assert loop.results() == ["Not answered: later"]

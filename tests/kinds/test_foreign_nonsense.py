@@ -161,6 +161,6 @@ async def test_a_declaration_that_is_wrong_fails_the_run_at_its_start(stage: Sta
         with pytest.raises(RunError) as caught:
             await run.result()
     assert caught.value.kind == "configuration"
-    assert "options.queue is no option of this kind" in str(caught.value)
+    assert "options.queue is not an option of this kind" in str(caught.value)
     assert "options.taskQueue is missing" in str(caught.value)
     assert "parameters is missing" in str(caught.value)

@@ -220,7 +220,7 @@ async def test_a_remote_end_that_is_dead_slow_or_strange(stage: Stage, scripted:
         await wait_for(lambda: _is(service.aborted["POST"] == 1))
         result = await run.result()
     told = [message.text for message in results(result)]
-    assert told[0].startswith("Error: Tool 'nonsense' failed: GET /nonsense answered what is no JSON: ")
+    assert told[0].startswith("Error: Tool 'nonsense' failed: GET /nonsense gave an answer that is not JSON: ")
     assert told[1] == (
         f"Error: Tool 'elsewhere' failed: GET /elsewhere: {service.url} redirects to http://localhost:1 (status 307), "
         f"where this tool does not go: if it should, write that server as `endpoint` of the connection{SAFE}"

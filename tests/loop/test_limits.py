@@ -26,7 +26,7 @@ async def test_the_cap_is_reached_before_the_next_model_call() -> None:
     with pytest.raises(MaxIterationsError, match="^Agent loop exceeded 3 iterations$") as failure:
         await stage.play()
     assert isinstance(failure.value, RuntimeError)
-    assert failure.value.reason == "max_iterations=3 is used up: raise it, or look at what the tools answer"
+    assert failure.value.reason == "max_iterations=3 is used up: raise it, or look at the tools' answers"
     assert (failure.value.iterations, len(stage.seen)) == (3, 3)
     assert stage.results() == ["saw 0", "saw 1", "saw 2"]
     assert stage.data("failed") == [{"kind": "max_iterations", "message": "Agent loop exceeded 3 iterations"}]

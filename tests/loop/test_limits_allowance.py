@@ -88,7 +88,7 @@ def test_a_run_that_does_not_tell_what_it_has_used_counts_with_its_share() -> No
     allowances.settle(last, ChildEnd(RESULT, is_told=False))
     reached = reached_limit(options, state, 0.0)
     assert isinstance(reached, LimitExceededError)
-    assert reached.reason == "max_total_tokens: 10 used, up to 90 more that nobody has counted"
+    assert reached.reason == "max_total_tokens: 10 used, up to 90 more that could not be counted"
     assert state.usage.total_tokens == 10
 
 

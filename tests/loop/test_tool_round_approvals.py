@@ -68,7 +68,7 @@ async def test_the_run_waits_for_the_person() -> None:
 async def test_nobody_there_is_a_denial() -> None:
     stage = paying()
     await stage.play()
-    assert stage.results() == ["Tool denied: nobody is there to approve it"]
+    assert stage.results() == ["Tool denied: this run has no one to approve it"]
 
 
 async def test_the_person_sees_what_the_guardrail_let_pass() -> None:

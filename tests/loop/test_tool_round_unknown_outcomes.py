@@ -19,7 +19,7 @@ from perdure.tools import OutcomeUnknown
 from ..support.loop_stage import Stage, written
 from ..support.unknown_outcomes import FIND_OUT, MAY_HAVE, NEEDS_APPROVAL, RECONCILES, SAFE
 
-EQUAL = "it may repeat the equal call of iteration 1, of which nobody knows whether it took effect"
+EQUAL = "it may repeat the equal call of iteration 1, whose effect is unknown"
 LOST = "Error: Tool 'pay' failed: OutcomeUnknown: the line went dead"
 PAY = call("pay", euros=5)
 
@@ -124,7 +124,7 @@ async def test_without_a_person_it_is_not_repeated() -> None:
     bank = Bank(idempotent=False)
     stage = bank.stage(asks(PAY), asks(PAY), asks(call("pay", euros=6)), says("done"))
     await stage.play()
-    assert stage.results()[1:] == ["Tool denied: nobody is there to approve it", "paid 6"]
+    assert stage.results()[1:] == ["Tool denied: this run has no one to approve it", "paid 6"]
     assert bank.asked == [(5, False), (6, False)]
 
 
@@ -223,7 +223,7 @@ async def test_equal_calls_of_one_reply(parallel: bool, idempotent: bool) -> Non
         assert [euros for euros, _ in bank.asked] == [5, 5]
     else:
         assert bank.asked == [(5, False)]
-        assert stage.results() == [LOST + NEEDS_APPROVAL, "Tool denied: nobody is there to approve it"]
+        assert stage.results() == [LOST + NEEDS_APPROVAL, "Tool denied: this run has no one to approve it"]
 
 
 async def test_equal_calls_of_one_reply_whose_outcome_is_known_are_both_executed() -> None:
@@ -311,7 +311,7 @@ async def test_a_later_run_of_the_conversation_asks_too() -> None:
     await before.play()
     stage = bank.stage(asks(PAY), says("done"), messages=[*before.messages, Message.user("Pay again")], approve=yes)
     await stage.play()
-    reason = "it may repeat the equal call of an earlier run, of which nobody knows whether it took effect"
+    reason = "it may repeat the equal call of an earlier run, whose effect is unknown"
     assert [each["reason"] for each in stage.data("permission_requested")] == [reason]
     assert bank.asked == [(5, False), (5, True)]
 
@@ -350,7 +350,7 @@ async def test_a_default_that_is_written_out_makes_no_other_call(again: dict[str
 
     stage = Stage(asks(PAY), asks(call("pay", euros=5, **again)), says("done"), tools={"pay": pay})
     await stage.play()
-    assert (paid, stage.results()[1]) == ([5], "Tool denied: nobody is there to approve it")
+    assert (paid, stage.results()[1]) == ([5], "Tool denied: this run has no one to approve it")
     other = Stage(asks(PAY), asks(call("pay", euros=5, currency="USD")), says("done"), tools={"pay": pay})
     await other.play()
     assert paid == [5, 5, 5]

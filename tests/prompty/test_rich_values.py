@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "a way out": (lambda folder: "../outside.png", "is neither a URL nor base64, nor a file that may be read: give "),
     "no file": (lambda folder: "none.png", r"'none.png' is neither .*give pathlib.Path\('none.png'\)"),
-    "another kind of file": (lambda folder: "a.prompty", "'a.prompty' is no known type of image"),
+    "another kind of file": (lambda folder: "a.prompty", "'a.prompty' is not a known type of image"),
     "a missing Path": (lambda folder: folder / "none.png", r"the file can't be read \(No such file"),
     "a folder": (lambda folder: folder, "is not a regular file"),
     "a file URL": (lambda folder: "file:///etc/passwd", "is on one machine"),

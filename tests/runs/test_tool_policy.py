@@ -188,5 +188,5 @@ async def test_validate_claims_nothing_of_tools_that_are_asked_later(cli: Cli, t
         f"  - name: depot\n    {server}\n    perdure: {{timeout: 5, approval: always}}\n---\nHi.\n"
     )
     shown = (await cli("validate", str(file), "--show-request")).stderr
-    assert "tool store: what its kind says when a run begins\n" in shown
-    assert "tool depot: 5 s, needs an approval; what its kind says when a run begins\n" in shown
+    assert "tool store: the tools that its kind finds when a run begins\n" in shown
+    assert "tool depot: 5 s, needs an approval; the tools that its kind finds when a run begins\n" in shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MAY_HAVE = "\nThe call may have taken effect all the same: nobody knows. "
+MAY_HAVE = "\nThe call may have taken effect: that is unknown. "
 FIND_OUT = f"{MAY_HAVE}Find out before you make it again, if another tool can tell."
 """Of a tool of which nobody says whether it may be repeated."""
 NEEDS_APPROVAL = f"{FIND_OUT[:-1]}: exactly the same call needs a person's approval."

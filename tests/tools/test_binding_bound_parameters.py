@@ -37,7 +37,7 @@ async def test_a_function_that_needs_it_fails_without_naming_it() -> None:
         result = await ToolBox({"t": look}).execute(agent(), "t", {"city": "Paris"}, inputs)
         assert result.status == "error"
         assert "unit" not in result.text
-        assert "the run's inputs do not have what the tool is bound to" in result.text
+        assert "the run's inputs lack the values that the tool is bound to" in result.text
     result = await ToolBox({"t": look}).execute(agent(), "t", {"town": "Paris"}, {})
     assert result.text == (
         "Error: Invalid arguments for tool 't': unknown argument 'town': expected city; 'city' is required (string)"

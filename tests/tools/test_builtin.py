@@ -38,7 +38,7 @@ async def test_a_file_may_describe_it_in_its_own_words() -> None:
 
 def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
     [problem] = BuiltInTools().problems(declared("read_results")[1])
-    assert problem.startswith("'read_results' is no built-in tool (did you mean 'read_result'?): expected one of ")
+    assert problem.startswith("'read_results' is not a built-in tool (did you mean 'read_result'?): expected one of ")
     assert all(name in problem for name in BUILT_IN_TOOLS)
 
 

@@ -285,7 +285,7 @@ async def test_arguments_that_break_the_declaration_are_told_to_the_model() -> N
     expected = "Error: Invalid arguments for tool 'get_weather': 'city' is required (string); 'days' must be integer, "
     assert await weather({"days": "three"}) == expected + 'got "three"'
     result = await ToolBox([get_weather]).execute(WEATHER, "get_weather", {"city": "Oslo"}, {"preferred_unit": 7})
-    assert "the run's inputs do not have what the tool is bound to" in result.text
+    assert "the run's inputs lack the values that the tool is bound to" in result.text
     assert (result.status, result.error_kind) == ("error", "UnfitInputError")
 
 

@@ -60,7 +60,7 @@ def test_what_is_no_duration(written: Any) -> None:
         (declared(parameters=None), "parameters is missing"),
         (
             declared(options={"activity": "x", "taskQueue": "q", "taskQ": 1}),
-            "options.taskQ is no option of this kind (did",
+            "options.taskQ is not an option of this kind (did",
         ),
         (declared(options={"activity": "x", "taskQueue": "q", "bound": {}}), "options.bound is no option"),
         (declared(options={"activity": "", "taskQueue": "q"}), "options.activity is '': expected a name"),

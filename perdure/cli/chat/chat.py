@@ -33,7 +33,9 @@ def chat(
         list[str] | None,
         typer.Option("--message", "-m", metavar="TEXT", help="Say this, print the answer, and end; - is all of stdin."),
     ] = None,
-    close: Annotated[bool, typer.Option("--close", help="Close the session, after what is said with -m.")] = False,
+    close: Annotated[
+        bool, typer.Option("--close", help="Close the session, after sending the messages of -m.")
+    ] = False,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
     deps: options.Deps = None,

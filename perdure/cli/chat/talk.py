@@ -85,7 +85,7 @@ class Commands:
         if text:
             await self._send(text, "queue")
         else:
-            say("    /queue TEXT: expected what the next turn is to begin with", "bad")
+            say("    /queue TEXT: expected the message that begins the next turn", "bad")
 
     async def cancel(self, _: str) -> None:
         """Cancel the run under way."""
@@ -98,7 +98,7 @@ class Commands:
         """Close the session."""
         self._following.is_closing = True
         await self._session.close()
-        say(f"    Session {self._session.id} takes no more messages, and ends after what it has to do.", "faint")
+        say(f"    Session {self._session.id} takes no more messages, and ends when its work is done.", "faint")
 
     async def quit(self, _: str) -> None:
         """Leave."""
@@ -127,7 +127,7 @@ COMMANDS = {
     "help": _Command(Commands.help, "this list"),
 }
 _KEYS = (
-    "Everything else is said to the agent; while it works, it reads that before its next model call.",
+    "Any other line is a message to the agent; a working agent reads it before its next model call.",
     "Alt-Enter begins a new line. Ctrl-C drops what is being typed; twice, it leaves.",
 )
 
@@ -203,7 +203,7 @@ def _announce(opened: Opened, said: Sequence[Message]) -> None:
     so_far = f", {count_of(count, 'message')} so far" if count else ""
     say(f"Session {opened.id}: {opened.server.place}, {worker}{so_far}", "strong")
     if not opened.is_old:
-        say(f"  go on with it at any time: {opened.command}    /help lists what can be typed", "faint")
+        say(f"  go on with it at any time: {opened.command}    /help lists the commands", "faint")
 
 
 def _say_how_to_go_on(opened: Opened, following: Following, unsent: Sequence[str]) -> None:

@@ -184,7 +184,7 @@ def _say_failure(handle: RunHandle, error: RunError) -> None:
         say(f"    {handle.id} was cancelled", "bad")
         return
     say(f"    {handle.id} ended without an answer ({error.kind}): {error}", "bad")
-    say(f"    what it did: {command_line('show', handle.id)}", "faint")
+    say(f"    its steps: {command_line('show', handle.id)}", "faint")
 
 
 def first_messages(input: RunInput) -> list[Message]:

@@ -34,13 +34,15 @@ def doctor(
         list[str] | None,
         typer.Option("--task-queue", metavar="NAME", help="Queues to look at besides those of open runs."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Look at so many open runs, at most.")] = 500,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="The maximum number of open runs to examine.")
+    ] = 500,
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Measure the server's settings; not on Temporal Cloud.")
     ] = True,
     as_json: options.AsJson = False,
 ) -> None:
-    """Examine the server, its workers and its open runs, and say what to type.
+    """Examine the server, its workers and its open runs; print findings and cures.
 
     Exit code 1 where something keeps runs from going on, or will; warnings leave it at 0.
     """

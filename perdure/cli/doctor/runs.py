@@ -46,7 +46,7 @@ def of_workers(states: Sequence[QueueState]) -> Iterator[Finding]:
                     "open-breaker",
                     "warning",
                     f"the worker {worker.identity} holds calls of {name} back: they were refused ({kind})",
-                    "they go on by themselves once it takes one; else see perdure docs holding",
+                    "they go on once it takes one; else see perdure docs holding",
                     {"queue": state.name, "worker": worker.identity, "connection": name, "kind": kind},
                 )
         versions = {each.version for each in state.workers if each.version}
@@ -151,7 +151,7 @@ def _undecidable(state: QueueState) -> Iterator[Finding]:
     ids = [need.run for need in state.needs if need.restricted]
     if ids and accounts and not any(each.vouch_keys for each in accounts):
         text = f"nobody can decide about calls of {count_of(len(ids), 'open run')} on the task queue {state.name!r}"
-        why = "not everybody may, and its workers have no key that tells them who decides"
+        why = "deciders are restricted, and its workers have no key to verify them"
         do = "give the workers and the gateways the same PERDURE_VOUCH_KEY (perdure docs approvals)"
         yield Finding("no-vouch-key", "error", f"{text}, {why}: {examples(ids)}", do, {"runs": ids})
 
@@ -173,7 +173,7 @@ def _without_tools(state: QueueState) -> Iterator[Finding]:
 
 
 _CURES = {
-    "changed-signature": "start a worker whose function takes what it took then; before a deployment: perdure check",
+    "changed-signature": "start a worker whose function takes those arguments; before a deployment: perdure check",
     "no-provider-key": "set it where the workers are started, and start them again; held runs then go on by: "
     "perdure go-on --status held",
 }
@@ -210,7 +210,7 @@ async def held_runs(client: Client, states: Sequence[QueueState]) -> list[Findin
             held = (await get_run(client, ids[0]).status()).held
         if held:
             text += f". {ids[0]} ({held[0].reason}): {one_line(held[0].why, 200)}"
-    do = "perdure status ID says why; when that is mended: perdure go-on --status held (perdure docs holding)"
+    do = "perdure status ID shows the reason; once it is fixed: perdure go-on --status held (perdure docs holding)"
     return [Finding("held", "warning", text, do, {"runs": ids})]
 
 

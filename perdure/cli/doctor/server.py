@@ -50,7 +50,7 @@ async def examined_server(client: Client, clock: Callable[[], float]) -> tuple[J
 def wrong_clock(whose: str, ahead: float) -> Finding:
     """Return the finding of a clock that differs from the server's by so many seconds."""
     way = "ahead of" if ahead > 0 else "behind"
-    text = f"{whose} is {abs(ahead):.1f} s {way} the server's: ages, deadlines and time-outs are told wrongly"
+    text = f"{whose} is {abs(ahead):.1f} s {way} the server's: ages, deadlines and time-outs are wrong"
     return Finding("clock", "warning", text, "set it: chronyc makestep, or timedatectl set-ntp true", {"ahead": ahead})
 
 

@@ -191,7 +191,7 @@ def _why_not(folder: Path, timeout: float) -> str:
     said = f"The end of its log, {log!r}:\n{end}" if end else f"Its log, {log!r}, is empty."
     return (
         f"The embedded Temporal server of {str(folder)!r} {what}. Expected it to serve the database "
-        f"{str(database_of(folder))!r}: mend what the log names, or use another --data-dir. {said}"
+        f"{str(database_of(folder))!r}: fix the cause in the log, or use another --data-dir. {said}"
     )
 
 

@@ -30,7 +30,7 @@ class TreePosition:
         """Read a position. Raises ValueError for another text; `own` is checked where it is used."""
         own, bracket, rest = str(after).partition("(")
         if bracket and not rest.endswith(")"):
-            raise ValueError(f"{after!r} is no position in a run, expected the `position` of one of its events")
+            raise ValueError(f"{after!r} is not a position in a run, expected the `position` of one of its events")
         branches = dict(_branches(rest[:-1])) if bracket else {}
         return cls(own, branches)
 
@@ -55,11 +55,11 @@ def _branches(text: str) -> Iterator[tuple[str, str]]:
         if character == "," and depth == 0:
             key, equals, position = text[start:end].partition("=")
             if not equals or not _BRANCH.fullmatch(key):
-                raise ValueError(f"{text!r} is no position in called runs, expected the `position` of an event")
+                raise ValueError(f"{text!r} is not a position in child runs, expected the `position` of an event")
             yield key, position
             start = end + 1
     if depth:
-        raise ValueError(f"{text!r} is no position in called runs: its brackets do not match")
+        raise ValueError(f"{text!r} is not a position in child runs: its brackets do not match")
 
 
 def branch_of(run: str) -> str:

@@ -69,7 +69,7 @@ async def _progress(chain: Chain, working: PendingActivityInfo) -> ToolProgress 
         (told,) = await chain.client.data_converter.decode([working.heartbeat_details.payloads[-1]])
     except Exception as error:
         # The tool's own details, in whatever form.
-        logger.debug("what a tool tells can't be read: %r", error)
+        logger.debug("a tool's progress cannot be read: %r", error)
         return None
     return progress_of(told)
 
@@ -239,7 +239,7 @@ def _digest(text: str) -> str:
 def _parse_position(after: int | str) -> tuple[int, ShownText | None]:
     match = _POSITION.fullmatch(str(after))
     if match is None:
-        raise ValueError(f"{after!r} is no position in a run, expected the `position` or `seq` of one of its events")
+        raise ValueError(f"{after!r} is not a position in a run, expected the `position` or `seq` of one of its events")
     if match["call"] is None:
         return int(match["seq"]), None
     thinking, text = int(match["thinking"]), int(match["text"])

@@ -297,7 +297,7 @@ async def show_presence(chain: Chain, link: RecordedLink) -> None:
         try:
             await poll_as_reader(chain.client, started.task_queue.name, chain.workflow_id)
         except RPCError as error:
-            logger.debug("whether anybody reads run %s is not told: %s", chain.workflow_id, error)
+            logger.debug("the run %s was not notified of its reader: %s", chain.workflow_id, error)
         await asyncio.sleep(RETRY_SECONDS)
 
 

@@ -360,5 +360,5 @@ def _parse_position(after: str) -> tuple[int, int | str]:
     if not after:
         return 0, 0
     if (match := _POSITION.fullmatch(after)) is None:
-        raise ValueError(f"{after!r} is no position in a session, expected the `position` of one of its events")
+        raise ValueError(f"{after!r} is not a position in a session, expected the `position` of one of its events")
     return int(match[1]), match[2]

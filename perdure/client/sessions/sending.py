@@ -118,7 +118,7 @@ async def session_request(
 ) -> SessionRequest:
     """Return the request for a session. Raises what `session` and `Session.send` raise, unless the server does."""
     require_no_secret(known, start, id=id, task_queue=task_queue, user=input.user or "")
-    await require_sendable(client, input, "What the session is started with", lambda: "Give a smaller agent or inputs")
+    await require_sendable(client, input, "The session's setup", lambda: "Give a smaller agent or inputs")
     described = _ui_arguments(input, known.encoded(start.get("memo") or {}))
     return SessionRequest(input, {"id": id, "task_queue": task_queue, **described, **start_arguments(start)}, start)
 

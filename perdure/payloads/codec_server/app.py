@@ -74,7 +74,9 @@ class Access:
                 return bool(await authorize(known, namespace))
             return bool(await run_in_threadpool(authorize, known, namespace))
         except Exception as error:  # Whatever the function raises: who can't be judged is not let in.
-            logger.warning("the function that authorises requests failed, and lets nobody in: %s", type(error).__name__)
+            logger.warning(
+                "the function that authorises requests failed, so every request is refused: %s", type(error).__name__
+            )
             return False
 
 

@@ -43,8 +43,8 @@ class EncryptionError(ConfigurationError):
 
 
 REFUSED = ApplicationError(
-    f"A value is not encrypted, and {REQUIRED_VARIABLE} is set here: whoever has sent it needs {VARIABLE} with a key "
-    f"that this process has; or unset {REQUIRED_VARIABLE}, to read what was written before encryption",
+    f"A value is not encrypted, and {REQUIRED_VARIABLE} is set here: its sender needs {VARIABLE} with a key "
+    f"that this process has; or unset {REQUIRED_VARIABLE}, to read values from before encryption",
     type=ENCRYPTION_ERROR,
 )
 """The error for a value that should be encrypted. It ends a run that was started so; a signal is dropped."""

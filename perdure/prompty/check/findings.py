@@ -147,7 +147,7 @@ def _policies(asset: JsonView) -> Iterator[Finding]:
             yield Finding((*place, "perdure", "local"), text)
         if isinstance(policy, Mapping) and policy.get("context") and tool.get("kind") in WITHOUT_CONTEXT:
             text = (
-                f"has no effect: a tool of kind {tool.get('kind')} is told its arguments, and nothing of what was said"
+                f"has no effect: a tool of kind {tool.get('kind')} gets its arguments, and nothing of the conversation"
             )
             yield warning((*place, "perdure", "context"), text)
 

@@ -70,7 +70,7 @@ def _parts(block: types.ContentBlock) -> Iterator[Part]:
 def _media(data: str, media_type: str, what: str) -> Part:
     kind = media_type.partition(";")[0].strip().lower()
     if len(media_type) > _MAX_MEDIA_TYPE or not kind or len(data) % 4 or not _BASE64.fullmatch(data):
-        return TextPart(value=f"[{what} left out: it is no base64 of a known media type]")
+        return TextPart(value=f"[{what} left out: it is not base64 of a known media type]")
     if kind in _IMAGES:
         return ImagePart.model_validate({"source": data, "mediaType": kind})
     if kind.startswith("audio/"):
@@ -126,7 +126,7 @@ async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
         fault = fault_of(error)
         why = fault.text if fault else f"it does not list its tools: {one_line(error.message, 500)}"
     except (ValidationError, RuntimeError) as error:
-        why = f"what it lists is no list of tools: {_misfit(error)}"
+        why = f"its answer is not a list of tools: {_misfit(error)}"
     what = "connection.endpoint" if target.server.endpoint else "options.command"
     advice = f"check {what}, and that the server runs; options.discoveryTimeout gives it more time"
     raise ToolOfferError(redact(f"The tools of {target} ({target.server}) can't be found out: {why} ({advice})"))

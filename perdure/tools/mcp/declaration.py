@@ -202,7 +202,7 @@ def _problems_of_oauth(connection: Connection, options: JsonView) -> Iterator[st
     if not is_personal(connection) and not (connection.client_id and connection.client_secret):
         yield "connection.authenticationMode is 'system': expected clientId and clientSecret, as a reference, beside it"
     if connection.client_secret and not connection.client_id:
-        yield "connection.clientSecret stands alone: expected clientId beside it"
+        yield "connection.clientSecret has no clientId: expected both"
     if connection.client_secret and not (connection.issuer or connection.token_url):
         yield (
             "connection.clientSecret would go wherever the MCP server says: expected connection.issuer, the URL of the "

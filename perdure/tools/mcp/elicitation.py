@@ -77,7 +77,7 @@ def _question(asked: types.ElicitRequestParams) -> tuple[list[str], list[str]]:
     """Return the lines after the server's message, and the answers to choose from."""
     if isinstance(asked, types.ElicitRequestURLParams):
         where = f"{one_line(asked.url, 2000)} (on {urlsplit(asked.url).hostname})"
-        return [f"Open {where} and answer {_DONE!r} when you have done what it asks for."], [_DONE]
+        return [f"Open {where} and answer {_DONE!r} when you have done so."], [_DONE]
     fields = _fields(asked)
     lines = [one_line(f"{name}: {json.dumps(each, ensure_ascii=False)}", 1000) for name, each in fields.items()]
     if len(fields) != 1:

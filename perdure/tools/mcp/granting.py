@@ -76,7 +76,7 @@ async def grant(oauth: OAuth, redirect: str, show: Show, receive: Receive) -> Gr
         request.headers["authorization"] = f"Bearer {tokens.grant.tokens.access_token}"
         accepted = await http.send(request)
     except OAuthRegistrationError as error:
-        text = f"its authorization server does not register perdure by itself ({_excerpt(error)}): register it there "
+        text = f"its authorization server does not register clients dynamically ({_excerpt(error)}): register it there "
         text += f"by hand, with the redirect address {redirect}, and give its id (--client-id) and the port (--port)"
         raise OAuthProblem(text) from None
     except (OAuthFlowError, ValidationError) as error:

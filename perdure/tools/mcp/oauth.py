@@ -206,7 +206,7 @@ class _Personal(OAuthClientProvider):
     async def _initialize(self) -> None:
         grant, context = self._tokens.grant, self.context
         if grant is None:
-            raise OAuthProblem(f"nobody has connected to it: {self._tokens.advice}")
+            raise OAuthProblem(f"it is not connected: {self._tokens.advice}")
         context.current_tokens, context.client_info = grant.tokens, grant.client
         context.oauth_metadata, context.protected_resource_metadata = grant.server, grant.resource
         context.token_expiry_time = 1.0  # Forces a renewal.

@@ -114,7 +114,9 @@ def _has_object_schema(tool: Tool, listed: types.Tool) -> bool:
     ):
         return True
     _log.warning(
-        "Tool %r of MCP server %r is not offered: its arguments are no object", one_line(listed.name), title_of(tool)
+        "Tool %r of MCP server %r is not offered: its arguments are not an object",
+        one_line(listed.name),
+        title_of(tool),
     )
     return False
 

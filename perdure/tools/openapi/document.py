@@ -80,7 +80,9 @@ class Documents:
         version = self.root.get("openapi")
         if not isinstance(version, str) or not re.match(r"3\.\d", version):
             found = _SWAGGER if "swagger" in self.root else f"its `openapi` is {version!r:.40}"
-            raise SpecificationError(f"the document is no OpenAPI 3 specification: {found}. Expected `openapi: 3.x.y`")
+            raise SpecificationError(
+                f"the document is not an OpenAPI 3 specification: {found}. Expected `openapi: 3.x.y`"
+            )
         self.is_30 = version.startswith("3.0")
         self._content: JsonObject = {uri: self.root}
         self._referred_uris = set(_referred_uris(self.root, uri))

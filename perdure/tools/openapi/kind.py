@@ -207,7 +207,7 @@ def _result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Ite
     text = _text(answer)
     if "json" in answer.media and answer.is_whole and not _is_json(text):
         shown = text[:MAX_EXCERPT]
-        text = clean(f"{operation.title} answered what is no JSON: {shown}")
+        text = clean(f"{operation.title} gave an answer that is not JSON: {shown}")
         return _failure(name, text, kind="nonsense", outcome_unknown=True)
     if not answer.is_whole:
         text += f"\n[… the answer is longer than {MAX_READ_BYTES:,} bytes: no more was read …]"

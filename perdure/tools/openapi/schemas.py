@@ -19,7 +19,7 @@ MAX_SCHEMA_BYTES = 48 * 1024
 """Limit for one function's arguments, as JSON."""
 BUDGET_BYTES = 32 * 1024
 """Limit for the description of the arguments; definitions beyond it are left to the server to check."""
-_LEFT_OUT = {"description": "(What it is made of is left out here: the schema is too large.)"}
+_LEFT_OUT = {"description": "(Its parts are left out here: the schema is too large.)"}
 _MAX_INLINED = 4
 """Levels of nested definitions."""
 _MAX_DEPTH = 48

@@ -104,7 +104,7 @@ def from_text(text: str) -> list[Offering]:
             return [Offering(**each) for each in operations]
     except (ValueError, LookupError, TypeError, RecursionError):
         pass
-    raise SpecificationError("its field `recorded` is not what perdure writes there: leave it out")
+    raise SpecificationError("its field `recorded` was not written by perdure: leave it out")
 
 
 def is_url(specification: str) -> bool:
@@ -181,7 +181,9 @@ def mistakes_in_file(path: str, folder: Path) -> list[str]:
 def _file_of(uri: str, roots: Sequence[Path]) -> Path:
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc:
-        raise SpecificationError(f"{uri[:200]!r} is no file: a specification in a file refers to files in its folder")
+        raise SpecificationError(
+            f"{uri[:200]!r} is not a file: a specification in a file refers to files in its folder"
+        )
     return contained_path(unquote(parts.path), None, roots)
 
 

@@ -155,8 +155,8 @@ class RemoteCall:
             self._warn(fault_of(error).text)
 
     def _warn(self, why: str) -> None:
-        what = f"The remote task {self._task.id}" if self._task else "What was sent"
-        _log.warning("%s of tool %r may go on, although nobody waits for it: %s", what, self._settings.name, why)
+        what = f"The remote task {self._task.id}" if self._task else "The message"
+        _log.warning("%s of tool %r may continue without this run: %s", what, self._settings.name, why)
 
     def _loss(self, what: str) -> AgentError:
         return AgentLost(self._error_text(what))

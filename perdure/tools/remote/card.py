@@ -81,7 +81,7 @@ async def _first_card(http: Http, settings: RemoteSettings) -> Card:
         elif (document := _document(answer)) is not None:
             return Card(form_of(document), document)
         else:
-            wrong = "what is there is no agent card: expected a JSON object with a name"
+            wrong = "the document is not an agent card: expected a JSON object with a name"
     raise ValueError(wrong or absent)
 
 

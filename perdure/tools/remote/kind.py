@@ -25,17 +25,20 @@ MARGIN = 5.0
 _MESSAGE: JsonObject = {
     "type": "object",
     "properties": {
-        "message": {"type": "string", "description": "What to tell the agent: all that it has to know."},
+        "message": {
+            "type": "string",
+            "description": "The message to the agent, with everything that it needs to know.",
+        },
         "context_id": {
             "type": "string",
             "maxLength": 256,
-            "description": "Only to answer what the agent has asked for: the context_id that it gave.",
+            "description": "Only to answer the agent's question: the context_id that it gave.",
         },
         "task_id": {
             "type": "string",
             "maxLength": 256,
             "pattern": "^[^/?#]*$",
-            "description": "Only to answer what the agent has asked for: the task_id that it gave.",
+            "description": "Only to answer the agent's question: the task_id that it gave.",
         },
     },
     "required": ["message"],
@@ -43,7 +46,7 @@ _MESSAGE: JsonObject = {
 }
 _TASK: JsonObject = {
     "type": "object",
-    "properties": {TASK: {"type": "string", "description": "What the agent is to do, in full"}},
+    "properties": {TASK: {"type": "string", "description": "The whole task of the agent"}},
     "required": [TASK],
 }
 
@@ -137,7 +140,7 @@ class DelegateKind(A2AKind):
         """
         settings, options = _delegation(call.tool)
         if not str(call.arguments[TASK]).strip():
-            text = settings.failure_text(f"missing {TASK!r}: say what the agent is to do")
+            text = settings.failure_text(f"missing {TASK!r}: describe the agent's task")
             return ToolResult.failure(text, kind="invalid_arguments")
         try:
             async with asyncio.timeout(options.timeout):

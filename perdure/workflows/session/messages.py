@@ -230,7 +230,7 @@ class Desk:
             await self._turns.begin(messages, first.traceparent if first else "")
         except ApplicationError as error:
             # The next turn reads it, whenever that begins.
-            workflow.logger.error("no turn can begin with what was sent: %s", error.message)
+            workflow.logger.error("no turn can begin with this message: %s", error.message)
             self._conversation.begin(messages)
             self._conversation.end()
 

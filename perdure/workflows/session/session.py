@@ -68,7 +68,7 @@ class IdleTime:
         """Returns when nothing has happened for that time."""
         left = self._seconds
         while left > 0:
-            await workflow.sleep(left, summary="the session closes if nobody says anything")
+            await workflow.sleep(left, summary="the session closes without a new message")
             if self._is_busy():
                 self.touch()
             left = self._since + self._seconds - workflow.time()
@@ -241,7 +241,7 @@ class Session:
         self._show()
         return self.status()
 
-    @workflow.signal(name=names.HAND_OVER, description="Of a turn: what it has added to the conversation.")
+    @workflow.signal(name=names.HAND_OVER, description="From a turn: its part of the conversation.")
     def hand_over(self, *arguments: Any) -> None:
         self._turns.receive_part(arguments)
 
@@ -249,7 +249,7 @@ class Session:
     def note(self, *arguments: Any) -> None:
         self._received.read_signal(arguments, SessionNote)
 
-    @workflow.query(name=names.STATUS, description="Where the session stands.")
+    @workflow.query(name=names.STATUS, description="The status of the session.")
     def status(self) -> SessionStatus:
         turn, desk = self._turns.current, self._desk
         rests = desk.rests and not desk.queued

@@ -43,7 +43,7 @@ def read_message(arguments: Sequence[Any], received: Received | None = None) -> 
     message = MESSAGES.read(arguments, received)
     text = valid_text(message.text)
     if not text.strip():
-        raise not_taken("empty", "the message has no text: a turn begins with what somebody says")
+        raise not_taken("empty", "the message has no text: a turn begins with a text")
     if (size := len(text.encode())) > MAX_TEXT_BYTES:
         raise not_taken("too_large", f"the message takes {size:,} bytes, at most {MAX_TEXT_BYTES:,} are possible")
     if not message.id:
@@ -281,7 +281,7 @@ class Turns:
     def _take_part(self, under_way: int, part: HandedOver) -> None:
         fits = part.turn == under_way == self._under_way
         if not (fits and self._add(part.turn, part.reference, part)):
-            workflow.logger.warning("what turn %d hands over is dropped: it fits nothing that is under way", part.turn)
+            workflow.logger.warning("dropped the result of turn %d: it is not the current turn", part.turn)
 
     def _add(self, turn: int, part: ConversationRef, end: HandedOver | RunOutput | RunFailure) -> bool:
         is_last = not isinstance(end, HandedOver) or end.is_last

@@ -79,8 +79,8 @@ def test_a_misspelt_key_of_a_tools_policy_is_an_error(file: Path, key: str, know
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("approval", "always", r"perdure: \{approval: always\}\. As it stands, nobody would be asked"),
-        ("approval", {"by": ["ops"]}, r"perdure: \{approval: \{…\}\}\. As it stands, nobody would be asked"),
+        ("approval", "always", r"perdure: \{approval: always\}\. As it stands, it would never ask"),
+        ("approval", {"by": ["ops"]}, r"perdure: \{approval: \{…\}\}\. As it stands, it would never ask"),
         ("approval", "${env:PERDURE_UNSET:always}", r"perdure: \{approval: "),
         ("approval_timeout", 60, r"perdure: \{approvalTimeout: 60\}"),
         ("approvalTimeout", 60, r"perdure: \{approvalTimeout: 60\}"),

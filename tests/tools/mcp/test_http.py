@@ -299,7 +299,7 @@ async def test_a_server_that_never_answers() -> None:
 @pytest.mark.parametrize(
     ("tools", "why"),
     [
-        ({"tools": "none"}, "what it lists is no list of tools: tools: Input should be a valid list"),
+        ({"tools": "none"}, "its answer is not a list of tools: tools: Input should be a valid list"),
         ({"tools": [{**HELLO[0], "name": str(number)} for number in range(1001)]}, "it has more than 1000 tools"),
     ],
     ids=["no list", "many"],

@@ -137,7 +137,7 @@ async def test_workers_that_renew_at_once_lose_no_token(both: Authority) -> None
 
 
 async def test_what_is_said_when_nobody_has_connected(both: Authority) -> None:
-    with pytest.raises(ToolOfferError, match=rf"nobody has connected to it: type perdure connect {both.mcp} where"):
+    with pytest.raises(ToolOfferError, match=rf"it is not connected: type perdure connect {both.mcp} where"):
         await Tools(personal(both)).ask()
 
 

@@ -105,7 +105,7 @@ def test_schemas_as_the_model_is_told_them(caplog: pytest.LogCaptureFixture) -> 
     assert made.description == "A title"
     caplog.set_level(logging.WARNING)
     assert offerings(tool(URL), listed("a", input_schema={"type": "array"})) == []
-    assert "Tool 'a' of MCP server 't' is not offered: its arguments are no object" in caplog.text
+    assert "Tool 'a' of MCP server 't' is not offered: its arguments are not an object" in caplog.text
 
 
 def test_a_tool_that_is_listed_twice_is_offered_once() -> None:

@@ -56,7 +56,7 @@ async def test_media_and_resources_become_parts(shared: Tools) -> None:
         "All of it:",
         "[Resource report, https://example.com/r.pdf (application/pdf, 1,200 bytes)]",
         "[file:///notes.txt]\nBuy milk.",
-        "[image left out: it is no base64 of a known media type]",
+        "[image left out: it is not base64 of a known media type]",
     ]
     assert [part.media_type for part in parts if not isinstance(part, TextPart)] == [
         *("image/png", "audio/wav", "application/x-thing"),

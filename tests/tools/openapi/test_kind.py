@@ -59,8 +59,8 @@ async def test_media(kind: OpenApiKind, ours: RawServer, media: str, part: type)
         (ok(b"", status="500 Oh"), "http_500", "GET /x answered 500 Oh"),
         (ok(b"\0" * 9, media="image/png", status="418 T"), "http_418", "GET /x answered 418 T: (9 bytes of image/png)"),
         (ok(b"", status="304 Not Modified"), "http_304", "GET /x answered 304 Not Modified"),
-        (ok(b"<html>"), "nonsense", "GET /x answered what is no JSON: <html>"),
-        (ok(b"[" * 5000), "nonsense", "GET /x answered what is no JSON: [["),
+        (ok(b"<html>"), "nonsense", "GET /x gave an answer that is not JSON: <html>"),
+        (ok(b"[" * 5000), "nonsense", "GET /x gave an answer that is not JSON: [["),
         (ok(b"xxxx", "Content-Encoding: gzip"), "nonsense", "GET /x: the answer can't be unpacked"),
         (
             ok(gzip.compress(b"{}") + bytes(99), "Content-Encoding: gzip"),

@@ -192,7 +192,7 @@ async def test_a_card_that_takes_long_is_given_up(kind: DelegateKind) -> None:
         ("body " + json.dumps(completion(None)), "nonsense", "its answer has no text, but None"),
         ("body " + odd.nested(), "nonsense", "its answer makes no sense: "),
         ("huge", "too_large", "the answer is larger than 4,194,304 bytes"),
-        (" ", "invalid_arguments", "missing 'task': say what the agent is to do"),
+        (" ", "invalid_arguments", "missing 'task': describe the agent's task"),
     ],
     ids=["500", "401", "html", "empty", "no choice", "null", "nested", "huge", "no task"],
 )
