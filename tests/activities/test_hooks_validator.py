@@ -147,7 +147,7 @@ async def test_an_agent_that_takes_over_has_its_own(client: Client) -> None:
         payer = desk(within, connection=endpoint)
         front = agent("openai/gpt-5", name="front", connection=endpoint, handoffs=[payer], output_validator=refuse)
         paid = await invoke_agent_async(front, "?", client=client, deps=Limits(euros=5))
-    assert paid == {"euros": 4, "note": None}
+    assert paid == Refund(euros=4)
 
 
 async def test_a_worker_has_it_by_the_agent_and_a_file_by_its_name(client: Client) -> None:
