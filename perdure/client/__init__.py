@@ -1,11 +1,11 @@
-"""For callers: connect, start runs, follow and steer them, read what they did."""
+"""The client API: connect, start runs, follow and steer them, read their records."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # What type checkers read; at runtime the table below says the same.
+    # For type checkers; at runtime the table below has the same names.
     from ..errors import DeletionError as DeletionError
     from ..errors import SessionError as SessionError
     from ..events import RunEvent as RunEvent

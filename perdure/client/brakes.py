@@ -1,4 +1,4 @@
-"""Pauses runs, all that there are of an agent, a tenant or a task queue or by their ids, and lets them go on."""
+"""Pauses and releases runs: all runs of an agent, a tenant or a task queue, or runs by id."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..redaction import redactor
 from ..text import bounded_text
 
 MAX_EVENTS = 2_000
-"""A record of more events begins anew once no brake is in force."""
+"""The workflow that keeps the record starts afresh after this many events, once no brake is in force."""
 SUMMARY = "Which runs of perdure are paused. Nobody executes this workflow: its signals are what workers read."
 
 
 async def brakes_in_force(client: Client) -> list[Brake]:
-    """Return the brakes in force, the oldest first. Raises RPCError."""
+    """Return the brakes in force, oldest first. Raises RPCError."""
     return list((await BrakeRecord(with_converter(client)).read()).in_force.values())
 
 
@@ -35,11 +35,11 @@ async def pause_runs(
     reason: str = "",
     by: str | None = None,
 ) -> Brake:
-    """Keep runs from making a further model or tool call, until `release_runs`: those of now and those that start yet.
+    """Pause runs before their next model or tool call, until `release_runs`; runs that start later are paused too.
 
-    They are those to which everything applies that is given; with nothing given, all runs of the namespace. A run of
-    `runs` has those with it that it calls; the id of a session means its turns. What is under way ends, and is
-    recorded. Workers know it at once, at the latest after two seconds. `reason` and `by` are for people.
+    A run is paused when it matches every argument given; without arguments, all runs of the namespace are. Runs called
+    by a run in `runs` are paused with it; a session's id stands for its turns. Calls in progress finish and are
+    recorded. Workers notice the pause at once, at the latest after two seconds. `reason` and `by` are for people.
 
     Raises ValueError for more than 10,000 `runs`, and RPCError.
     """
@@ -61,16 +61,16 @@ async def pause_runs(
 async def release_runs(
     client: Client, brakes: Sequence[str], *, runs: Sequence[str] = (), by: str | None = None
 ) -> None:
-    """Take brakes off, by their ids; with `runs`, only for these. Raises RPCError.
+    """Release brakes by id; with `runs`, only for these runs. Raises RPCError.
 
-    Runs that are held by then are let go on by `RunHandle.go_on`.
+    Runs that are already held need `RunHandle.go_on`.
     """
     if brakes:
         await _write(with_converter(client), RELEASE, Release(brakes=list(brakes), runs=list(runs), by=by))
 
 
 async def release_run(client: Client, id: str, *, by: str | None = None) -> bool:
-    """Take all brakes off one run, and return whether there was one. Raises RPCError."""
+    """Release one run from all brakes and return whether it had any. Raises RPCError."""
     client = with_converter(client)
     if not (brakes := await brakes_in_force(client)):
         return False
@@ -81,21 +81,21 @@ async def release_run(client: Client, id: str, *, by: str | None = None) -> bool
 
 
 def facts_of(run: WorkflowExecution) -> RunFacts:
-    """Return what decides whether a brake is on the run, by its search attributes."""
+    """Return the facts, read from the run's search attributes, that decide whether a brake applies to it."""
     attributes = run.typed_search_attributes
     agent, tenant = attributes.get(AGENT, ""), attributes.get(TENANT)
     return RunFacts(id=run.id, agent=agent, tenant=tenant, task_queue=run.task_queue)
 
 
 async def _write(client: Client, signal: str, line: Brake | Release) -> None:
-    """Add a line to the record, which begins with it where there is none."""
+    """Append a line to the record; create the record with it if there is none."""
     await client.start_workflow(
         RECORD_TYPE, id=RECORD, task_queue=RECORD, start_signal=signal, start_signal_args=[line], static_summary=SUMMARY
     )
 
 
 async def _begin_anew(client: Client, record: BrakeRecord) -> None:
-    """End a long record; what was written into it meanwhile begins the next one."""
+    """End a long record and start the next one with the lines that arrived in between."""
     try:
         await client.get_workflow_handle(RECORD, run_id=record.run_id).terminate("the next record begins")
     except RPCError as error:

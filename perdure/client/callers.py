@@ -1,4 +1,6 @@
-"""What a caller awaits: cancellation and steering passed on, the answer's text as it comes, plain functions."""
+"""Connects a run to its waiting caller: forwards cancellation and steering, streams the answer, wraps for plain
+functions.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ logger = logging.getLogger("perdure")
 
 
 class Relay:
-    """Tells one run what its caller says through a token and a steering object, in the order in which it was said.
+    """Forwards a caller's cancellations and steering messages to one run, in order.
 
-    What the run does not take goes back into the steering object, when the run has ended.
+    When the run has ended, the messages that it did not accept go back into the steering object.
     """
 
     def __init__(self, cancel: CancellationToken | None, steering: Steering | None) -> None:
@@ -41,15 +43,15 @@ class Relay:
 
     @asynccontextmanager
     async def to(self, run: RunHandle) -> AsyncIterator[None]:
-        """Within it, the run is told what is said, and first of all what was said before.
+        """Forward to the run while the block runs, beginning with everything sent earlier.
 
-        Entered on the event loop of those that call `flush`.
+        Enter it on the event loop of the callers of `flush`.
         """
         self._run = run
         loop, rung = asyncio.get_running_loop(), asyncio.Event()
 
         def ring() -> None:
-            # The loop may be closed when somebody cancels or steers long after the call has returned.
+            # A caller may cancel or steer long after the call has returned, when the loop is closed.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(rung.set)
 
@@ -65,7 +67,7 @@ class Relay:
             await self._end(relay)
 
     async def flush(self) -> None:
-        """When this returns, the run has been told all that was said before the call."""
+        """Wait until the run has received everything sent before this call."""
         async with self._lock:
             while self._run and not await self._tell(self._run):
                 await asyncio.sleep(RETRY_SECONDS)
@@ -78,14 +80,14 @@ class Relay:
 
     async def _end(self, relay: asyncio.Task[None]) -> None:
         self._run = None
-        async with self._lock:  # What is under way arrives, or comes back.
+        async with self._lock:  # A message being sent arrives first, or is queued again.
             relay.cancel()
         with suppress(asyncio.CancelledError):
             await relay
         self._steering.put_back(self._refused)
 
     async def _tell(self, run: RunHandle) -> bool:
-        """Tell the run what there is to tell; False when the server is away, and it is worth another try."""
+        """Send the run all that is pending; return False when the server is unreachable and a retry makes sense."""
         texts = self._steering.drain()
         try:
             await self._steer(run, texts)
@@ -103,7 +105,7 @@ class Relay:
         return True
 
     async def _steer(self, run: RunHandle, texts: list[str]) -> None:
-        """Send the texts as one message, and empty the list of those that need not be sent again."""
+        """Send the texts as one message, then remove from the list those that need no retry."""
         try:
             if texts:
                 await run.steer(texts)
@@ -119,7 +121,9 @@ class Relay:
 
 
 class Flushing(Interceptor):
-    """Makes a worker await `flush` before each activity completes: the run learns of its end after what was said."""
+    """Makes a worker await `flush` before each activity completes, so that the run sees earlier messages before the
+    result.
+    """
 
     def __init__(self, flush: Callable[[], Awaitable[None]]) -> None:
         self._flush = flush
@@ -141,9 +145,9 @@ class _FlushingActivity(ActivityInboundInterceptor):
 
 
 def held_back_characters(agent: Agent, stream_after: int | None, *, is_checked: bool) -> int | None:
-    """Return how many characters of a text are held back until it is known for the answer; None for all of them.
+    """Return how many characters of a text to hold back until it is known to be the answer; None for all of them.
 
-    Whoever does not mind text that precedes tool calls says so by `stream_after`. Raises ValueError for a negative one.
+    A caller that accepts text before tool calls sets `stream_after`. Raises ValueError for a negative one.
     """
     if stream_after is not None and stream_after < 0:
         raise ValueError(f"stream_after={stream_after}: expected a number of characters, from 0")
@@ -153,17 +157,17 @@ def held_back_characters(agent: Agent, stream_after: int | None, *, is_checked: 
 
 
 def text_after(event: RunEvent, text: str) -> str:
-    """Return the model's text in an iteration after this event. Text before tool calls comes with `llm_complete`."""
+    """Return an iteration's model text after this event. Text that precedes tool calls comes with `llm_complete`."""
     if event.type == "llm_complete":
         return str(event.data.get("text", text))
     return text + event.data["token"] if event.type == "token" else text
 
 
 class AnswerText:
-    """Picks the text of the final answer out of a run's events.
+    """Extracts the text of the final answer from a run's events.
 
-    What was given can't be taken back. Where it turns out not to belong to the answer, because the model was called
-    once more, the answer follows after an empty line.
+    Text that was passed on can't be withdrawn. If the model is called once more, so that this text was not the answer,
+    the answer follows after an empty line.
     """
 
     def __init__(self, held_back: int | None) -> None:
@@ -173,7 +177,7 @@ class AnswerText:
         self._given = ""
 
     def more(self, event: RunEvent) -> str:
-        """Return what is to be given after this event; "" for nothing."""
+        """Return the text to pass on after this event; "" for nothing."""
         if event.type == "done":
             return self._catch_up(event.data["response"], is_whole=True)
         if event.type == "text_reset" or event.iteration != self._iteration:
@@ -199,10 +203,9 @@ Give = Callable[[str], None]
 async def stream_texts(
     call: Callable[[CancellationToken, Give], Awaitable[object]], cancel: CancellationToken | None
 ) -> AsyncGenerator[str, None]:
-    """Yield what `call` gives to the function that it is called with, while it runs as a task; then raises what it
-    raises.
+    """Run `call` as a task and yield the texts that it passes to its callback; then raise the error of `call`, if any.
 
-    The token that it gets is cancelled with `cancel`, and when nobody reads on.
+    Cancelling through `cancel`, or leaving the iterator early, cancels the token that `call` gets.
     """
     texts: asyncio.Queue[str | None] = asyncio.Queue()
     token = CancellationToken()
@@ -226,7 +229,7 @@ async def stream_texts(
         token.cancel()
         await asyncio.wait([task])
         with suppress(asyncio.CancelledError):
-            task.exception()  # Whoever has left does not want to know.
+            task.exception()  # The caller has left and does not need the error.
 
 
 P = ParamSpec("P")
@@ -235,10 +238,10 @@ U = TypeVar("U")
 
 
 def blocking_form(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Return a plain function with the parameters of a coroutine function named `…_async`; it waits for the result.
+    """Return a blocking function with the parameters of a coroutine function named `…_async`.
 
-    Where that is an async generator, it is a plain one here.
-    May be called in a thread whose event loop is running. Raises what the coroutine raises.
+    An async generator becomes a plain one. May be called in a thread whose event loop is running. Raises the errors of
+    the coroutine.
     """
 
     @functools.wraps(function)
@@ -253,7 +256,7 @@ def blocking_form(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
 
 
 def _iterate(items: AsyncGenerator[T, None]) -> Iterator[T]:
-    """Items, from an event loop in another thread, which goes on while the caller does something with an item."""
+    """Yield items from an event loop in another thread, which keeps running while the caller handles an item."""
     thread = LoopThread("perdure-blocking-call", "the event loop of a blocking call")
 
     def wait(coroutine: Coroutine[Any, Any, U]) -> U:
@@ -274,7 +277,7 @@ def _iterate(items: AsyncGenerator[T, None]) -> Iterator[T]:
 
 
 def wait_for_result(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Coroutine's result, from an event loop of its own; in another thread when this one's loop is running."""
+    """Return the result of the coroutine on a new event loop; in another thread if this one's loop is running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Finishes a tool call that waits for another system, by its token."""
+"""Completes a tool call that waits for another system, by its token."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from ..text import one_line, valid_json, valid_text
 from .updates import MAX_LEVELS, Link, NoAnswer, RunUpdate, refusal_kind, refusal_text
 
 EARLY_SECONDS = 0.5
-"""Before a completion is sent again whose tool has not returned yet."""
+"""Pause before resending a completion that arrived before its tool returned."""
 UNKNOWN = "no tool call waits for this token: it is not one, or the call's run has ended"
-"""The same for both: who guesses does not learn which runs there are."""
+"""The same text for both cases, so that guessing tokens does not reveal which runs exist."""
 
 
 async def complete_call(
     client: Client, token: str, result: Any = None, *, error: str | None = None, by: str | None = None
 ) -> None:
-    """Finish the tool call for which `context.later()` has given the token, with a result or with an error.
+    """Complete a tool call, by the token from `context.later()`, with a result or an error.
 
-    The result is any JSON value, of the size that a tool's result may have; the model is told the text of an error.
-    `by` says who finishes it. A call is finished once: the same completion once more succeeds and changes nothing.
+    The result is any JSON value within the size limit of tool results; the model receives an error's text. `by` names
+    the sender. A call completes once: sending the same completion again succeeds and changes nothing.
 
-    Raises `CompletionError` when the call is not finished by it, ValueError for both a result and an error,
-    `PayloadTooLargeError` for what does not fit into one message to Temporal, and `RPCError`.
+    Raises `CompletionError` when the completion is not accepted, ValueError for both a result and an error,
+    `PayloadTooLargeError` for a completion that does not fit into one message to Temporal, and `RPCError`.
     """
     if result is not None and error is not None:
         raise ValueError("a tool call is finished with a result or with an error, not with both")
@@ -69,11 +69,11 @@ async def complete_call(
 
 
 class _HasEnded(Exception):
-    """The run is over."""
+    """The run has ended."""
 
 
 class _CallCompletion(RunUpdate):
-    """One completion. `send` raises `CompletionError`, and `_HasEnded` for a run that is over."""
+    """One completion. `send` raises `CompletionError`, and `_HasEnded` for a run that has ended."""
 
     def __init__(self, chain: Chain, completion: Completion) -> None:
         super().__init__(chain)
@@ -109,7 +109,7 @@ class _CallCompletion(RunUpdate):
 
 
 async def _require_completed(chain: Chain, completion: Completion, ended: str) -> None:
-    """Raises `CompletionError` unless the last link of the run, which is over, was sent the same completion."""
+    """Raises `CompletionError` unless the last link of the ended run received the same completion."""
     link = await chain.describe()
     history = chain.handle(link.run_id).fetch_history_events()
     work = RecordedWork([event async for event in history])

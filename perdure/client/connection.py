@@ -1,4 +1,4 @@
-"""Connects to a Temporal server: search attributes, who polls a task queue, and the server's clock."""
+"""Connects to a Temporal server: search attributes, the pollers of a task queue, and the server's clock."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from .embedded.state import use_running
 
 DEFAULT_ADDRESS = "localhost:7233"
 CONNECT_SECONDS = 5.0
-"""A server that has not answered within these seconds counts as unreachable."""
+"""A server that does not answer within these seconds counts as unreachable."""
 
 
 async def connect(address: str | None = None, *, namespace: str | None = None, **options: Any) -> Client:
     """Connect to Temporal. Raises `ConfigurationError` within a few seconds when that fails.
 
-    What the arguments leave open comes from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
-    `TEMPORAL_TLS…` and the profile of `temporal.toml`. Where those name no server it is the embedded one, if that runs
-    for the data folder (`PERDURE_HOME`), else `localhost:7233`; the namespace is `default`.
+    Settings that the arguments leave open come from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
+    `TEMPORAL_TLS…` and the profile of `temporal.toml`. If those name no server, perdure connects to the embedded one if
+    it runs for the data folder (`PERDURE_HOME`), else to `localhost:7233`; the namespace defaults to `default`.
 
-    `PERDURE_STORAGE` says where values go that are too large for Temporal (see `perdure.payloads.storage`).
-    `options` are passed to `temporalio.client.Client.connect`; messages to a server on this machine are not compressed
-    unless `grpc_compression` says so.
+    `PERDURE_STORAGE` is the storage for values too large for Temporal (see `perdure.payloads.storage`). `options` are
+    passed to `temporalio.client.Client.connect`; messages to a server on this machine are not compressed unless
+    `grpc_compression` sets it.
     """
     given = {"target_host": address, "namespace": namespace}
     settings = {**_environment(), **{name: value for name, value in given.items() if value}, **options}
@@ -62,7 +62,7 @@ async def connect(address: str | None = None, *, namespace: str | None = None, *
 
 
 async def connect_locally(address: str) -> Client:
-    """Connect to the embedded server at `address`, ignoring the environment. Raises like `connect`."""
+    """Connect to the embedded server at `address` and ignore the environment. Raises like `connect`."""
     return await _open(target_host=address)
 
 
@@ -88,14 +88,16 @@ async def _open(*, target_host: str, **settings: Any) -> Client:
 
 
 def _log_as_others_do() -> None:
-    """Let Temporal's core log by Python's logging, where nobody has said otherwise: it writes colours to any stdout."""
+    """Route the log of Temporal's core through Python's logging unless the program configured it: it colours any
+    stdout.
+    """
     known = getattr(runtime, "_runtime_ref", None)
     if getattr(known, "_default_runtime", known) is not None:
-        return  # There is one already, or a later SDK keeps it elsewhere.
+        return  # The runtime exists already, or a later SDK keeps it elsewhere.
     forwarding = runtime.LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
     logged = runtime.LoggingConfig(runtime.TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
     telemetry = runtime.TelemetryConfig(logging=logged)
-    with suppress(RuntimeError):  # The owner of the process may have ruled a default out.
+    with suppress(RuntimeError):  # The program may have forbidden a default runtime.
         runtime.Runtime.set_default(runtime.Runtime(telemetry=telemetry))
 
 
@@ -129,18 +131,18 @@ _REFUSALS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCSt
 
 @dataclass
 class Registration:
-    """What a namespace has of perdure's search attributes."""
+    """The state of perdure's search attributes in a namespace."""
 
     existing: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     mismatched: dict[str, str] = field(default_factory=dict)
-    """Name → the type that it has there; the server gives a name only one."""
+    """Name → the type registered there; the server gives a name only one type."""
 
 
 async def registration_of(client: Client) -> Registration:
-    """Return what the namespace has; what it lacks is `added`. Raises `RPCError`.
+    """Return the state of the search attributes; the missing ones are in `added`. Raises `RPCError`.
 
-    The server accepts a known name with another type, and ignores that type, so it is asked what it has.
+    The server accepts a known name with another type and ignores that type, so this function reads the registered ones.
     """
     listed = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=client.namespace), retry=True
@@ -158,10 +160,10 @@ async def registration_of(client: Client) -> Registration:
 
 
 async def set_up_namespace(client: Client) -> Registration:
-    """Add the search attributes that the namespace lacks, and say which there were; calling it again changes nothing.
+    """Add the missing search attributes and return the earlier state; a second call changes nothing.
 
-    Raises `ConfigurationError` where only an administrator may ask and add, and `RPCError` when the server refuses
-    otherwise.
+    Raises `ConfigurationError` where only an administrator may read and add them, and `RPCError` when the server
+    refuses for another reason.
     """
     try:
         found = await registration_of(client)
@@ -178,10 +180,10 @@ async def set_up_namespace(client: Client) -> Registration:
 
 
 async def register_search_attributes(client: Client) -> bool:
-    """Add the search attributes that the namespace lacks; calling it again changes nothing.
+    """Add the missing search attributes; a second call changes nothing.
 
     Returns False where only an administrator may add them, as in Temporal Cloud. Raises `RPCError` when the server
-    can't be asked.
+    can't be reached.
     """
     try:
         await client.operator_service.add_search_attributes(
@@ -196,7 +198,7 @@ async def register_search_attributes(client: Client) -> bool:
 
 
 def type_name(value_type: int) -> str:
-    """Return a search attribute's type, as Temporal's command line spells it: `Keyword`, `Double`, `KeywordList`."""
+    """Return a search attribute's type as Temporal's command line spells it: `Keyword`, `Double`, `KeywordList`."""
     try:
         name = IndexedValueType.Name(IndexedValueType.ValueType(value_type))
     except ValueError:
@@ -205,7 +207,7 @@ def type_name(value_type: int) -> str:
 
 
 def command(client: Client) -> str:
-    """Return what an administrator types to register all of them."""
+    """Return the command with which an administrator registers all of them."""
     words = [f"--name {key.name} --type {type_name(int(key.indexed_value_type))}" for key in search_attributes.ALL]
     return f"temporal operator search-attribute create --namespace {client.namespace} {' '.join(words)}"
 
@@ -219,29 +221,28 @@ def _request(client: Client, names: list[str]) -> AddSearchAttributesRequest:
 
 
 PATIENCE_SECONDS = 3.0
-"""A task that has waited for longer is one that nobody takes."""
+"""A task that waits longer than this has no worker."""
 OWN_PREFIX = "perdure."
-"""How the types of the activities begin that the workers of a run execute."""
+"""The prefix of the activity types that a run's own workers execute."""
 
 
 def has_waited(run: WorkflowExecutionDescription) -> bool:
-    """Return whether a task of the run waits for a worker, and has done so for `PATIENCE_SECONDS`.
+    """Return whether a task of the run has waited for a worker for `PATIENCE_SECONDS`.
 
-    Not an activity of others that a tool calls, which the run's own workers do not execute, and not a permit: those
-    come at their rate.
+    Activities of other workers that a tool calls do not count, and permits do not either: those come at their rate.
     """
     return decision_has_waited(run) or any(map(_execution_has_waited, run.raw_description.pending_activities))
 
 
 def decision_has_waited(run: WorkflowExecutionDescription) -> bool:
-    """Return whether it is the workflow itself that waits for a worker."""
+    """Return whether the workflow itself waits for a worker."""
     task = run.raw_description.pending_workflow_task
     is_on_queue = task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
     return is_on_queue and _is_long_ago(task.scheduled_time)
 
 
 def _execution_has_waited(activity: PendingActivityInfo) -> bool:
-    """One that waits for a retry is not on the queue yet."""
+    """An activity that waits for a retry is not on the queue yet."""
     name = activity.activity_type.name
     if name == PERMIT or not name.startswith(OWN_PREFIX):
         return False
@@ -254,16 +255,17 @@ def _is_long_ago(moment: Timestamp) -> bool:
 
 
 _QUEUE = TaskQueue(name="perdure-clock", kind=TaskQueueKind.TASK_QUEUE_KIND_NORMAL)
-"""Nothing is ever put into it."""
+"""An empty queue: it never gets a task."""
 _POLL = timedelta(seconds=30)
 _PATIENCE_SECONDS = 1.0
 _LOOK_SECONDS = 0.002
 
 
 async def server_time(client: Client, *, clock: Callable[[], float] = time.time) -> float:
-    """Seconds since 1970 by the server's clock; by this machine's, `clock`, where the server does not tell.
+    """Return seconds since 1970 by the server's clock, or by this machine's, `clock`, if the server does not give its
+    time.
 
-    It takes a few calls, some 10 to 30 ms on one machine, and a second at most; never raises.
+    Takes a few calls, some 10 to 30 ms on one machine and at most a second; never raises.
     """
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -274,7 +276,7 @@ async def server_time(client: Client, *, clock: Callable[[], float] = time.time)
 
 
 async def _ahead(client: Client, clock: Callable[[], float]) -> float:
-    """Return how far the server's clock is ahead of ours; 0 where they may agree."""
+    """Return how far the server's clock is ahead of this machine's; 0 if they may agree."""
     identity = f"clock-{uuid.uuid4()}"
     poll = PollWorkflowTaskQueueRequest(namespace=client.namespace, task_queue=_QUEUE, identity=identity)
     before = clock()
@@ -294,7 +296,7 @@ async def _ahead(client: Client, clock: Callable[[], float]) -> float:
 
 
 async def _last_poll(client: Client, identity: str) -> float | None:
-    """Return when it has polled, by the server's clock; None before that is known."""
+    """Return the time of the identity's last poll, by the server's clock; None before the server knows it."""
     polled = await pollers(client, _QUEUE.name)
     found = [each.last_access_time for each in polled if each.identity == identity]
     return found[0].ToNanoseconds() / 1e9 if found else None

@@ -1,4 +1,4 @@
-"""Explains why a connection to Temporal failed: the cause in words, and the setting to change."""
+"""Explains failed connections to Temporal: the cause, and the setting to change."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..text import one_line
 
 
 class _Cause(NamedTuple):
-    """One way in which a connection fails, as the SDK's message shows it."""
+    """One cause of a failed connection, recognised by the SDK's message."""
 
     pattern: str
     text: str
     remedy: str
     has_tls: bool | None = None
-    """Holds only for a connection with TLS, or only for one without."""
+    """True for TLS connections only, False for connections without TLS only."""
 
 
 _CA = "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the certificate of the authority that issued the server's"
@@ -74,9 +74,9 @@ _PORT = re.compile(r":\d+$")
 
 
 def connection_error(target: str, reason: str, *, has_tls: bool, is_from_environment: bool) -> ConfigurationError:
-    """Return the error for a connection that the SDK could not make, for the `reason` in its message.
+    """Return the error for a failed connection; `reason` is from the SDK's message.
 
-    `is_from_environment` says whether the environment names this server: then `perdure dev` alone does not help.
+    `is_from_environment` is true when the environment names this server: then `perdure dev` alone does not help.
     """
     if not any(part in reason for part in _UNREACHABLE):
         for cause in _CAUSES:

@@ -1,4 +1,4 @@
-"""Deletes runs, sessions and schedules, with what they alone have in storage (`perdure docs deletion`)."""
+"""Deletes runs, sessions and schedules together with their unshared values in storage (`perdure docs deletion`)."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ from .family import SCHEDULED, Family, description_of, first_run_id, is_fork
 from .own_values import Chain, OwnValues, schedule_of, schedules_of
 
 KINDS = (SESSION_WORKFLOW, WORKFLOW)
-"""The types of workflows that are deleted for themselves; a session takes its turns with it."""
+"""The workflow types that are deleted on their own; a session takes its turns with it."""
 AT_ONCE = 20
-"""So many runs are deleted at the same time."""
+"""The number of runs that are deleted concurrently."""
 WAIT_SECONDS = 120.0
-"""A server deletes the history of a run that has ended just now a minute later."""
+"""A server deletes the history of a run that ended just now about a minute later."""
 ENDING_SECONDS = 10.0
 SCHEDULER = "temporal-sys-scheduler:"
-"""How the id of the workflow begins by which the server keeps a schedule."""
+"""The prefix of the ids of the server's own schedule workflows."""
 
 
 class Left(BaseModel):
-    """Something that still has texts of what was deleted."""
+    """A remaining place with texts of the deleted run."""
 
     what: Literal["caller", "session", "fork", "shared_values"]
-    """The run that has called it, its session, a fork of it; values that other runs may share (`perdure sweep`)."""
+    """The calling run, the session, a fork; or values that other runs may share (`perdure sweep`)."""
     id: str
 
 
 class Deletion(BaseModel):
-    """What was deleted, and what was not."""
+    """The outcome of a deletion: the deleted runs and values, and the remaining places."""
 
     id: str
     runs: list[str] = []
-    """Runs, sessions and schedules that were deleted: the one of the id, and those that it has begun."""
+    """The deleted runs, sessions and schedules: the one of the id, and those that it started."""
     histories: int = 0
-    """How many histories the server deletes; one that has ended just now a minute later."""
+    """The number of histories that the server deletes; for a run that ended just now, a minute later."""
     values: int = 0
-    """How many values were removed from the storage."""
+    """The number of values removed from storage."""
     left: list[Left] = []
 
     def add(self, other: Deletion) -> None:
-        """Add what was deleted with it."""
+        """Add the outcome of a further deletion."""
         self.runs += other.runs
         self.histories += other.histories
         self.values += other.values
@@ -69,26 +69,26 @@ class Deletion(BaseModel):
 
 
 class DeletionTarget(NamedTuple):
-    """Something that is to be deleted."""
+    """A run, session or schedule to delete."""
 
     id: str
     run_id: str | None = None
-    """A link of the run that is meant; None for all runs that have had the id."""
+    """The link of the intended run; None for all runs that have had the id."""
 
 
 async def delete_run(client: Client, id: str, *, force: bool = False) -> Deletion:
-    """Delete the run or session of that id, the runs that it has called, and what they alone have in storage.
+    """Delete the run or session of that id, the runs that it called, and their unshared values in storage.
 
-    `schedule:NAME` is a schedule, with the runs that it has started. What was deleted in part, because something
-    failed, is completed by the next call; where nothing is left, `runs` is empty. `force` ends what is under way.
+    `schedule:NAME` is a schedule, with the runs that it started. If a deletion fails halfway, the next call completes
+    it; where nothing is left, `runs` is empty. `force` ends open runs first.
 
-    Raises `DeletionError`, also for a run that is under way, and what reaching the server and the storage raises.
+    Raises `DeletionError`, also for an open run, and the errors of the server and the storage.
     """
     return await Deletions(client, force=force, going=[id]).delete(DeletionTarget(id))
 
 
 async def delete_session(client: Client, id: str) -> set[str]:
-    """Delete a run or a session with what it has begun, under way or not; return the run ids of all their links.
+    """Delete a run or a session with everything that it started, open or not; return the run ids of all their links.
 
     Raises as `delete_run` does.
     """
@@ -98,17 +98,17 @@ async def delete_session(client: Client, id: str) -> set[str]:
 
 
 class TenantDeletion(BaseModel):
-    """What was deleted of a tenant."""
+    """The outcome of deleting a tenant."""
 
     deleted: list[Deletion] = []
     failed: dict[str, str] = {}
-    """Run, session or schedule → why it is still there, or a part of it."""
+    """Run, session or schedule → the reason why it, or a part of it, remains."""
 
 
 async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> TenantDeletion:
-    """Delete everything of a tenant, as `delete_run` does it with each run, session and schedule; several at a time.
+    """Delete everything of a tenant, each run, session and schedule as `delete_run` does, several at a time.
 
-    One that can't be deleted keeps no other from it. Raises `RPCError` where they can't be listed.
+    One failure does not stop the rest. Raises `RPCError` if they can't be listed.
     """
     report, targets = TenantDeletion(), await tenant_targets(client, tenant)
     deletions, left = Deletions(client, force=force, going=[target.id for target in targets]), iter(targets)
@@ -117,7 +117,7 @@ async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> 
         for target in left:
             try:
                 report.deleted.append(await deletions.delete(target))
-            except Exception as error:  # The report has each.
+            except Exception as error:  # The report has each error.
                 report.failed[target.id] = str(error) or type(error).__name__
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
@@ -125,7 +125,7 @@ async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> 
 
 
 async def tenant_targets(client: Client, tenant: str) -> list[DeletionTarget]:
-    """Return everything of a tenant: its schedules, its sessions, its runs, in the order in which they are deleted."""
+    """Return everything of a tenant in the order of deletion: its schedules, its sessions, its runs."""
     of_tenant = f"{TENANT.name} = {quote(tenant)} AND ExecutionStatus != 'ContinuedAsNew'"
     queries = [f"WorkflowType = '{type}' AND {of_tenant}" for type in KINDS]
     schedules = [DeletionTarget(SCHEDULED + name) async for name in schedules_of(client, tenant)]
@@ -133,25 +133,25 @@ async def tenant_targets(client: Client, tenant: str) -> list[DeletionTarget]:
 
 
 async def find_targets(client: Client, queries: Iterable[str]) -> list[DeletionTarget]:
-    """Return what the server's lists find. Raises `RPCError`."""
+    """Return the matches of the server's lists. Raises `RPCError`."""
     return [DeletionTarget(run.id, run.run_id) for query in queries async for run in client.list_workflows(query)]
 
 
 class Deletions:
-    """Deletes many, each once, also where one has called another.
+    """Deletes many runs, each once, even where one has called another.
 
-    What a run has begun goes first, then its values, then its histories, the oldest first: whatever ends this in the
-    middle, the next try finds what is left.
+    The runs that a run started go first, then its values, then its histories, oldest first: if this is interrupted, the
+    next attempt finds the rest.
     """
 
     def __init__(self, client: Client, *, force: bool = False, going: Iterable[str] = ()) -> None:
-        """`going` are the ids of all that is to be deleted: what only these refer to goes with them."""
+        """`going` are the ids of everything to be deleted: values that only these refer to are deleted with them."""
         self._client = with_converter(client)
         self._force = force
         self._going = set(going)
         self._gone: set[tuple[str, str]] = set()
         self.requested: dict[str, str] = {}
-        """The links that the server was asked to delete: their workflows' ids by run id."""
+        """The links whose deletion was requested: workflow id by run id."""
         self._values = OwnValues(self._client, going=self._going, requested=self.requested, force=force)
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -162,7 +162,7 @@ class Deletions:
         return await self.delete_workflow(target)
 
     async def delete_workflow(self, target: DeletionTarget) -> Deletion:
-        """Delete a run or a session, also one whose id looks like a schedule's. Raises as `delete_run` does."""
+        """Delete a run or a session, even if its id looks like a schedule's. Raises as `delete_run` does."""
         async with self._turns[target.id]:
             self._going.add(target.id)
             return await self._delete(target)
@@ -202,14 +202,16 @@ class Deletions:
         into.values += await self._values.remove(family, chain, found)
         for link in chain:
             await self._remove_history(link.id, link.run_id)
-        if self._force:  # What a worker was about to do has been stored meanwhile.
+        if self._force:  # Meanwhile, workers may have stored more values.
             into.values += await self._values.remove(family, chain, found)
         into.histories += len(chain)
         into.runs.append(family.id)
         into.left += await self._left(family, chain, found)
 
     async def _end(self, id: str, chain: Chain) -> tuple[Family, Chain]:
-        """End what is under way, which may go on in a new link meanwhile; return it as it is then."""
+        """End the open runs, which may continue in new links meanwhile; return the family and chain as they are
+        afterwards.
+        """
         if not self._force:
             force = "or delete it under way (--force, force=True)"
             if chain[-1].workflow_type == SESSION_WORKFLOW:
@@ -232,7 +234,7 @@ class Deletions:
         raise DeletionError(f"the run {id!r} has not ended {ENDING_SECONDS:g} s after it was terminated", kind="slow")
 
     async def _require_loaded(self, family: Family) -> None:
-        """Raises `DeletionError` while a fork that stays has still to load its conversation from here."""
+        """Raises `DeletionError` while a remaining fork has yet to load its conversation from here."""
         staying = [fork for fork in family.forks if fork.id not in self._going and not self._force]
         for fork in staying:
             if fork.status == WorkflowExecutionStatus.RUNNING and await self._is_loading(fork, family.id):
@@ -258,7 +260,7 @@ class Deletions:
         return left
 
     async def _remove_history(self, id: str, run_id: str) -> None:
-        """Have the server delete one link, which it does by itself from here on."""
+        """Request the deletion of one link; the server does the rest by itself."""
         key = ExecutionKey(workflow_id=id, run_id=run_id)
         request = DeleteWorkflowExecutionRequest(namespace=self._client.namespace, workflow_execution=key)
         try:
@@ -269,7 +271,7 @@ class Deletions:
         self.requested[run_id] = id
 
     async def pending(self, seconds: float = 0.0) -> int:
-        """Return how many histories the server has still to delete, after waiting so long for it at most."""
+        """Wait at most this long and return how many histories the server has yet to delete."""
         deadline, pause, left = time.monotonic() + seconds, 0.05, dict(self.requested)
         while True:
             for run_id, id in list(left.items()):
@@ -288,7 +290,7 @@ class Deletions:
             await self._client.get_schedule_handle(name).delete()
             deletion.runs.append(SCHEDULED + name)
         query = f"{ORIGIN.name} = {quote(keyword(SCHEDULED + name))} AND ExecutionStatus != 'ContinuedAsNew'"
-        # Forks and children of a run that is named as the schedule is have this origin, too.
+        # Forks and children of a run named like the schedule have this origin, too.
         started = [run async for run in self._client.list_workflows(query) if not (run.parent_id or is_fork(run))]
         targets = [DeletionTarget(run.id, run.run_id) for run in started]
         self._going |= {target.id for target in targets}

@@ -1,4 +1,4 @@
-"""Everything that is recorded of a run, as JSON, one line after the other (`perdure docs export`)."""
+"""Exports a run's whole record as JSON, one object per line (`perdure docs export`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .reading.log import replay
 
 
 def model_call(call: ModelCall, model: Model) -> JsonObject:
-    """Return the line of one try of a model call."""
+    """Return the line for one attempt of a model call."""
     reply = call.reply
     return {
         "iteration": call.iteration,
@@ -55,7 +55,7 @@ def model_call(call: ModelCall, model: Model) -> JsonObject:
 
 
 def tool_call(called: CallOutcome) -> JsonObject:
-    """Return the line of one tool call of the model."""
+    """Return the line for one of the model's tool calls."""
     execution, result, shown = called.execution, called.result, called.shown_to_model
     run = execution.run if execution else None
     is_shown_whole = result is not None and shown is not None and _same(result, shown)
@@ -81,18 +81,17 @@ def _same(result: ToolResult, shown: ToolResult) -> bool:
 
 
 def operations_of(operations: Sequence[Operation]) -> list[JsonObject]:
-    """Return the changes of a conversation, as JSON."""
+    """Return the changes of a conversation as JSON."""
     return [as_json(operation) for operation in operations]
 
 
 def as_json(value: BaseModel) -> Any:
-    """Return the value as JSON, under the names that files use, without what is absent."""
+    """Return the value as JSON, with the field names that files use and without absent fields."""
     return value.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 VERSION = 1
-"""Of the lines. A reader ignores kinds and fields that it does not know; another number says that this is not enough.
-"""
+"""The format's version. Readers ignore kinds and fields that they do not know; a new number means that they can't."""
 
 _STATUS = {
     WorkflowExecutionStatus.RUNNING: "running",
@@ -105,7 +104,7 @@ _STATUS = {
 
 
 async def export_lines(chain: Chain, *, children: bool, events: bool) -> AsyncGenerator[JsonObject, None]:
-    """Yield the lines of a run, and of those that it has called. Raises `RPCError` when there is no such run."""
+    """Yield the lines of a run, and of the runs that it called. Raises `RPCError` when there is no such run."""
     await chain.describe()
     yield {"kind": "export", "version": VERSION, "perdure": __version__, "run": chain.workflow_id}
     async for line in _Export(chain, children=children, events=events).lines():
@@ -121,7 +120,7 @@ def _offers(link: RecordedLink) -> JsonObject:
 
 
 class _Export:
-    """Writes one run; keeps one link of it at a time."""
+    """Writes one run, with one link of it in memory at a time."""
 
     def __init__(self, chain: Chain, *, children: bool, events: bool) -> None:
         self._chain = chain
@@ -208,7 +207,7 @@ class _Export:
             yield {"kind": "missing", "run": id, "message": f"the run can't be read (any more): {error.message}"}
 
     async def _replay(self, link: RecordedLink) -> AgentRun | str:
-        """Return the workflow at the end of the link, or why it can't be had."""
+        """Return the workflow replayed to the end of the link, or the reason why that fails."""
         try:
             return await replay(self._chain.workflow_id, link.history, self._chain.client.data_converter)
         except NOT_REPLAYED as error:

@@ -1,4 +1,4 @@
-"""An agent in one expression, the same as that of a file: with its functions and the type of its answer."""
+"""Builds an agent in code, equivalent to an agent file, with its functions and the type of its answer."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ def agent(
     metadata: Mapping[str, Any] | None = None,
     base_dir: str | PathLike[str] | None = None,
 ) -> Agent:
-    """Return the agent of these parts, for every function that takes the path of a file.
+    """Return an agent built from these parts, accepted wherever the path of an agent file is.
 
     `model` is a model's id, after its provider if that is not OpenAI: `"anthropic/claude-sonnet-4-5"`; or a mapping, as
-    in files. `instructions` are what a file has below its properties: a template, whose text before the first role
-    marker is the system's. Without a `user:` part, what the user says is the input `question`. `inputs` declare the
-    inputs as files do; without them, those that the template uses are declared as required texts.
+    in files. `instructions` are the body of a file: a template, whose text before the first role marker is the system
+    message. Without a `user:` part, the user's message is the input `question`. `inputs` declare the inputs as files
+    do; without them, each name that the template uses is a required text.
 
     `tools` are functions, toolsets, and declarations of other tools as in files: `{"name": "files", "kind": "mcp", …}`.
-    The functions go along with the agent to `invoke_agent` and `run_in_process`; a worker has them by
-    `create_worker(client, tools=[agent])`. `output_type` says what the answer is: see `start_run`. `output_validator`
-    checks it, as that of `Guardrails` does; a worker that has the agent has it by the agent's name, for runs without
-    other guardrails. `prepare_tools` is a function that decides before each model call which tools are
-    offered (`perdure.prepare_tools`). `options` are the model's, such as `{"temperature": 0}`. Relative paths in
-    declarations start at `base_dir`.
+    `invoke_agent` and `run_in_process` get the functions with the agent; a worker gets them by `create_worker(client,
+    tools=[agent])`. `output_type` is the type of the answer: see `start_run`. `output_validator` checks the answer as
+    that of `Guardrails` does; a worker that has the agent finds it by the agent's name, for runs without other
+    guardrails. `prepare_tools` is a function that decides before each model call which tools to offer
+    (`perdure.prepare_tools`). `options` are the model's, such as `{"temperature": 0}`. Relative paths in declarations
+    start at `base_dir`.
 
     `instructions_by` is a function, or the name of one on the workers, whose text follows the `instructions` in each
     run and each turn of a session: it gets the inputs as a dict, and a `ToolContext`, if it has parameters for them.
 
-    `handoffs` are agents as which a run of this one may go on: agents, paths of files in `base_dir`, and names of
-    agents that are among the `handoffs` of those, such as this one's own. Each needs a name of its own.
+    `handoffs` are the agents to which a run of this one may hand over: agents, paths of files in `base_dir`, and names
+    of agents in the `handoffs` of those, such as this one's own. Each needs a unique name.
 
-    Raises TypeError for an argument of another type, LoadError for what is wrong with a declaration, RenderError for a
-    template that can't be read, and ConfigurationError for two tools of one name and for an `output_type` that can't be
-    asked of a model.
+    Raises TypeError for an argument of another type, LoadError for a wrong declaration, RenderError for a template that
+    can't be read, and ConfigurationError for two tools of one name and for an `output_type` that models can't be asked
+    for.
     """
     require_type("model", model, of_type("a text such as 'openai/gpt-5', or a mapping", str, Mapping))
     if isinstance(tools, Mapping) or not is_list(tools):
@@ -115,10 +115,10 @@ def agent(
 
 
 def with_handoffs(agent: Agent, handoffs: Sequence[Agent | str | PathLike[str]]) -> Agent:
-    """Return the agent with a tool for each other one as which a run of it may go on.
+    """Return the agent with a handoff tool for each of the other agents.
 
-    Raises TypeError for what names no agent, ConfigurationError for two agents or tools of one name, and what `load`
-    raises.
+    Raises TypeError for an entry that is not an agent, ConfigurationError for two agents or tools of one name, and the
+    errors of `load`.
     """
     if not handoffs:
         return agent
@@ -143,14 +143,14 @@ def with_handoffs(agent: Agent, handoffs: Sequence[Agent | str | PathLike[str]])
 
 
 def _add_agents(others: dict[str, Agent], path: str, agent: Agent) -> None:
-    """Add the agent, as runs record it, and those that it may hand over to."""
+    """Add the agent, as runs record it, and the agents to which it may hand over."""
     recorded, further = record_tools(with_delegates(agent))
     for key, other in {path: portable(recorded), **further}.items():
         _require_one(others, key, other)
 
 
 def _require_one(others: dict[str, Agent], path: str, agent: Agent) -> None:
-    """Add the agent, by its path. Raises ConfigurationError where another agent has it."""
+    """Add the agent by its path. Raises ConfigurationError if the path has another agent already."""
     if (other := others.setdefault(path, agent)) != agent:
         both = " and ".join(
             f"{each.models[0].name} ({one_line((each.instructions or '').strip().partition(chr(10))[0], 60)!r})"
@@ -163,9 +163,9 @@ def _require_one(others: dict[str, Agent], path: str, agent: Agent) -> None:
 
 
 def with_declared(agent: Agent, declarations: Sequence[Mapping[str, Any]]) -> Agent:
-    """Return the agent with these tools, too, as far as it does not declare them itself.
+    """Return the agent with these tools added, except those that it declares itself.
 
-    Raises LoadError for what is wrong with a declaration.
+    Raises LoadError for a wrong declaration.
     """
     declared = load_dict({"tools": declarations}, defer_environment=True).tools if declarations else None
     new = [tool for tool in declared or () if agent.tool(tool.name) is None]
@@ -184,7 +184,7 @@ def _functions_by(instructions_by: Any) -> dict[str, Instruct | None]:
 
 
 def _is_asked(instructions: str) -> bool:
-    """Return whether a user says something in them."""
+    """Return whether the instructions contain a user's message."""
     return any(marker.role == "user" for marker in find_markers(instructions))
 
 
@@ -200,6 +200,6 @@ def _connection(connection: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _inputs(body: str) -> list[dict[str, Any]]:
-    """Return a required text for each name that the template uses, in its order."""
+    """Return a required text input for each name that the template uses, in its order."""
     used = used_variables(parse_jinja(body))
     return [{"name": name, "kind": "string", "required": True} for name in sorted(used, key=lambda name: used[name])]

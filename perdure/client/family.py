@@ -1,4 +1,4 @@
-"""What the server knows of one id: the runs that have had it, and those that belong to it."""
+"""Finds the runs that have had an id, and the runs that belong to them, through the server's lists."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ..protocol.names import FORK_OF
 from ..protocol.search_attributes import ORIGIN, keyword, quote
 
 SCHEDULED = "schedule:"
-"""How the origin of a run begins that a schedule has started; its name follows."""
+"""The prefix of a scheduled run's origin; the schedule's name follows."""
 
 
 @dataclass
 class Family:
-    """The runs of one id, and those that belong to them."""
+    """The runs of one id, and the runs that belong to them."""
 
     id: str
     chains: list[list[WorkflowExecutionDescription]] = field(default_factory=list)
-    """The runs that have had the id, each as its links that are kept, the oldest first."""
+    """The runs that have had the id, oldest first, each as its retained links."""
     begun: list[WorkflowExecution] = field(default_factory=list)
-    """Links of runs that they have called, or of turns."""
-    # What has this id for its origin is neither by that alone: a run may have the name of a schedule or of a gateway.
+    """Links of the runs that they called, or of turns."""
+    # An origin alone proves neither: a run may have the name of a schedule or of a gateway.
     forks: list[WorkflowExecution] = field(default_factory=list)
     scheduled: list[WorkflowExecution] = field(default_factory=list)
-    """Those that a schedule of this name has started."""
+    """The runs that a schedule of this name started."""
 
     @property
     def executions(self) -> list[tuple[str, str]]:
@@ -38,7 +38,7 @@ class Family:
 
     @classmethod
     async def read(cls, client: Client, id: str) -> Family:
-        """Ask the server. Raises `RPCError`."""
+        """Query the server. Raises `RPCError`."""
         family, found = cls(id), dict[str, WorkflowExecutionDescription]()
         await _follow_back(client, id, None, found)
         for each in await _list_links(client, id):
@@ -62,17 +62,17 @@ class Family:
 
 
 def is_fork(run: WorkflowExecution) -> bool:
-    """Return whether the run goes on from another one."""
+    """Return whether the run is a fork."""
     return FORK_OF in run.raw_info.memo.fields
 
 
 def first_run_id(link: WorkflowExecutionDescription) -> str:
-    """Return the run id of the first link of its run, which may be gone."""
+    """Return the run id of the first link of its run, which may be deleted already."""
     return link.raw_description.workflow_execution_info.first_run_id or link.run_id
 
 
 async def description_of(client: Client, id: str, run_id: str | None) -> WorkflowExecutionDescription | None:
-    """Return what the server says of a link, or of the latest one of the id; None where there is none."""
+    """Return the server's description of a link, or of the id's latest one; None if there is none."""
     try:
         return await client.get_workflow_handle(id, run_id=run_id).describe()
     except RPCError as error:
@@ -84,7 +84,7 @@ async def description_of(client: Client, id: str, run_id: str | None) -> Workflo
 async def _follow_back(
     client: Client, id: str, run_id: str | None, found: dict[str, WorkflowExecutionDescription]
 ) -> None:
-    """Add a link to those that were found, and the ones before it."""
+    """Add a link and its predecessors to those that were found."""
     while run_id is None or run_id not in found:
         link = await description_of(client, id, run_id)
         if link is None or link.run_id in found:
@@ -103,7 +103,7 @@ async def _follow_back(
 
 
 async def _list_links(client: Client, id: str) -> Sequence[WorkflowExecution]:
-    """Return the links of the id, and those that it is the origin of, as far as the server's lists have them."""
+    """Return the links that have the id, or have it as their origin, from the server's lists."""
     same = f"WorkflowId = {quote(id)}"
     origins = f"{quote(keyword(id))}, {quote(keyword(SCHEDULED + id))}"
     try:

@@ -1,4 +1,4 @@
-"""Starts a new run with an earlier conversation, as it stood before an iteration, with another model if wanted."""
+"""Starts a new run from a run's conversation as it was before an iteration, optionally with another model."""
 
 from __future__ import annotations
 
@@ -37,18 +37,20 @@ from .starting import StartOptions
 
 
 def other_model(name: str) -> OtherModel:
-    """Return that model, by its id or as `PROVIDER/ID`. Raises ConfigurationError for a name without an id."""
+    """Return the model named by its id or `PROVIDER/ID`. Raises ConfigurationError for a name without an id."""
     choice = model_choice(valid_text(name))
     return OtherModel(provider=choice.provider, id=choice.id or "")
 
 
 def agent_to_start(agent: Agent | str | PathLike[str]) -> Agent:
-    """Return the agent, with the agents that it may delegate to as tools. Raises what `load` raises."""
+    """Return the agent, with the agents to which it may delegate as tools. Raises the errors of `load`."""
     return as_started(loaded_agent(agent), os.environ)
 
 
 def functions_of(agent: Agent, offered: Sequence[Any]) -> set[str]:
-    """Names of what the model may call; `offered` is what the run's inventory says of tools that offer several."""
+    """Return the names of the functions that the model may call; `offered` lists, from the run's inventory, toolsets'
+    tools.
+    """
     several = {tool.name: declared_name(tool) for tool in offered}
     sources = set(several.values())
     declared = {tool.name for tool in agent.tools or []}
@@ -56,7 +58,7 @@ def functions_of(agent: Agent, offered: Sequence[Any]) -> set[str]:
 
 
 def require_tools(before: Agent, after: Agent, inventory: Inventory | None, messages: Sequence[Message]) -> None:
-    """Raises ConfigurationError when the conversation has calls of tools that the agent had and has no more."""
+    """Raises ConfigurationError when the conversation calls tools that the agent had before and lacks now."""
     offered = inventory.offered if inventory else []
     called = {call.name for message in messages for call in message.tool_calls}
     missing = sorted((called & functions_of(before, offered)) - functions_of(after, offered))
@@ -68,7 +70,7 @@ def require_tools(before: Agent, after: Agent, inventory: Inventory | None, mess
 
 
 def with_instructions(messages: Sequence[Message], seed: Sequence[Message], new: Sequence[Message]) -> list[Message]:
-    """Return the conversation with new instructions in the place of those that it began with (`seed`)."""
+    """Return the conversation with its initial instructions (`seed`) replaced by new ones."""
     old = [message for message in seed if message.instructs]
     if old == list(new):
         return list(messages)
@@ -80,12 +82,12 @@ _OWN_MEMO = (FORK_OF, "agent", STARTED, HANDED_BY)
 
 @dataclass(frozen=True)
 class Fork:
-    """Everything that a fork is started with."""
+    """Everything that a fork starts with."""
 
     agent: Agent
     inputs: dict[str, Any]
     messages: list[Message]
-    """The conversation, or what comes after the beginning that `start` names."""
+    """The conversation, or the part of it that follows the beginning named by `start`."""
     options: RunOptions
     task_queue: str
     start: StartOptions
@@ -93,23 +95,22 @@ class Fork:
 
 @dataclass(frozen=True)
 class Changes:
-    """What is to be different in the fork."""
+    """The differences between a fork and its source."""
 
     steer: str | None = None
     model: str | None = None
     agent: Agent | str | PathLike[str] | None = None
     options: Mapping[str, Any] | None = None
-    """The fields of `RunOptions` that are to differ."""
+    """The fields of `RunOptions` that differ."""
     inputs: Mapping[str, Any] | None = None
-    """For the prompt of another agent."""
+    """Inputs for another agent's prompt."""
 
 
 async def fork_of(chain: Chain, at: int | None, changes: Changes) -> Fork:
-    """Return what a run starts with that goes on as this one stood before iteration `at`; None is where it has ended.
+    """Return the start of a run that continues this one from before iteration `at`; None is after its end.
 
-    Raises ValueError for an iteration that the run does not have, or that the namespace does not keep any more,
-    ConfigurationError for an agent that does not fit the conversation, what `load` raises, and `RPCError` when there is
-    no such run.
+    Raises ValueError for an iteration that the run does not have or the namespace has deleted, ConfigurationError for
+    an agent that does not fit the conversation, the errors of `load`, and `RPCError` when there is no such run.
     """
     described = await chain.describe()
     link = await _link_with(chain, described.run_id, sys.maxsize if at is None else at)
@@ -148,15 +149,15 @@ async def fork_of(chain: Chain, at: int | None, changes: Changes) -> Fork:
 
 
 async def fork_origin(description: WorkflowExecutionDescription) -> ForkOf | None:
-    """Return the run that this one is a fork of, as its memo says; None for any other run."""
+    """Return the source of this fork, from its memo; None for a run that is not a fork."""
     entry = (await description.memo()).get(FORK_OF)
     return ForkOf.model_validate(entry) if isinstance(entry, Mapping) else None
 
 
 async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
-    """Yield the ids of the forks of a run that the namespace keeps, the latest first. Raises `RPCError`.
+    """Yield the ids of a run's forks, latest first, as long as the namespace retains them. Raises `RPCError`.
 
-    They are found by the search attribute `PerdureOrigin`: there are none where that is not registered.
+    They are found by the search attribute `PerdureOrigin`: without it in the namespace, there are none.
     """
     origin = f"{ORIGIN.name} = {quote(keyword(id))}"
     async for run in client.list_workflows(f"{origin} AND ExecutionStatus != 'ContinuedAsNew'"):
@@ -166,7 +167,7 @@ async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
 
 
 async def _link_with(chain: Chain, run_id: str, at: int) -> RecordedLink:
-    """Return the link with that iteration, or the last one before it. Raises ValueError for one that is not kept."""
+    """Return the link with that iteration, or the last one before it. Raises ValueError for one that is deleted."""
     client, id = chain.client, chain.workflow_id
     if at < 1:
         raise ValueError(f"at={at}: expected the number of an iteration, from 1")
@@ -202,7 +203,7 @@ def _recorded_beginning(
 ) -> CarriedConversation | None:
     """Return where the run finds most of a conversation that may be too large for its input.
 
-    None for a smaller one, and where the fork's is another one from its beginning on.
+    None for a smaller one, and for a fork whose conversation differs from the beginning on.
     """
     if before.recorded is None or total_bytes(messages) <= CERTAIN_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""The handle on one run, open or closed: it follows and reads it, steers it, decides, and cancels it."""
+"""The handle on one run, open or closed: it follows, reads, steers and cancels the run, and sends decisions."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 Sent = PlainTypeVar("Sent")
 
 SMALL_BYTES = 64 * 1024
-"""A steering message of this size is sent without a look at the history."""
+"""A steering message up to this size is sent without reading the history first."""
 MAX_STEERED_BYTES = 16 * 1024 * 1024
-"""Of a history that is sent large steering messages: the conversation is recorded once more with them in it."""
+"""The limit for steering messages in a history: the conversation is recorded once more with them."""
 
 
 class Controls:
-    """The part of a handle that changes the run; what it raises in general is said of `RunHandle`."""
+    """The half of a handle that changes the run; see `RunHandle` for the errors that every call may raise."""
 
     id: str
     _client: Client
@@ -66,11 +66,11 @@ class Controls:
     _voucher: Voucher | None = None
 
     async def steer(self, text: str | Sequence[str], *, by: str | None = None) -> None:
-        """Send the agent a message, which it reads before its next model call (§13.5); a running tool goes on.
+        """Send the agent a message, which it reads before its next model call (§13.5); a running tool continues.
 
-        Several texts become as many messages, which the agent reads together. `by` says who sends it, for those who
-        read the history. Raises `PayloadTooLargeError` when that does not fit into one message to Temporal, and when so
-        many large ones were sent already that Temporal would end the run for the size of its history.
+        Several texts become as many messages, which the agent reads together. `by` names the sender, for readers of the
+        history. Raises `PayloadTooLargeError` when the message does not fit into one message to Temporal, and when
+        Temporal would end the run for the size of its history because of many large messages.
         """
         if not (texts := [valid_text(each) for each in ([text] if isinstance(text, str) else text)]):
             return
@@ -82,7 +82,7 @@ class Controls:
         await self._send(lambda link: link.signal(STEER, message))
 
     async def _require_room(self, size: int) -> None:
-        """Raises `PayloadTooLargeError` where a steering message of that size might be the end of the run."""
+        """Raises `PayloadTooLargeError` where a steering message of that size might end the run."""
         with run_not_found(self._chain):
             info = (await self._chain.describe()).raw_description.workflow_execution_info
         if (history := info.history_size_bytes) + size > MAX_STEERED_BYTES:
@@ -96,7 +96,7 @@ class Controls:
     async def cancel(self, reason: str = "") -> None:
         """Ask the run to end (§13.2). A tool that has started gets `RunOptions.cancel_grace` seconds to finish.
 
-        Of the reason, 8 KiB are kept.
+        perdure keeps 8 KiB of the reason.
         """
         text = await sealed_text(self._client.data_converter, redactor().text(bounded_text(reason)))
         with run_not_found(self._chain):
@@ -104,7 +104,7 @@ class Controls:
             try:
                 await ask_again(lambda: link.cancel(reason=text))
             except RPCError as error:
-                # When another run has this id by now, this one has ended: there is nothing to cancel.
+                # If another run has this id by now, this one has ended: there is nothing to cancel.
                 if error.status is not RPCStatusCode.NOT_FOUND or (await self._chain.describe()).close_time is None:
                     raise
 
@@ -116,42 +116,42 @@ class Controls:
         digest: str | None = None,
         by: str | None = None,
     ) -> None:
-        """Let a tool call that waits for approval be executed, with other arguments if any are given.
+        """Approve a tool call that waits for approval, optionally with other arguments.
 
-        With the `digest` of the `PendingApproval` that was looked at, it counts for exactly that call. `by` says who
-        approves. The same approval once more succeeds and changes nothing.
+        With the `digest` of the reviewed `PendingApproval`, the approval counts for exactly that call. `by` names the
+        approver. The same approval once more succeeds and changes nothing.
 
-        Raises `ApprovalError` when it is not accepted, and the call goes on waiting: for a call that does not wait, or
-        was decided in another way, a stale digest, arguments that do not fit the tool's parameters or that the tool
+        Raises `ApprovalError` when the approval is refused, and the call keeps waiting: for a call that does not wait
+        or has another decision, a stale digest, arguments that do not fit the tool's parameters or that the tool
         guardrail denies, and when no worker answers within 10 s. Raises `PayloadTooLargeError` when the arguments do
         not fit into one message to Temporal.
         """
         await self._decide(call_id=call_id, approved=True, arguments=arguments, digest=digest, by=by)
 
     async def deny(self, call_id: str, reason: str, *, digest: str | None = None, by: str | None = None) -> None:
-        """Refuse a tool call that waits for approval, or to answer a question; the model is told the reason.
+        """Deny a tool call that waits for approval, or decline a question; the model receives the reason.
 
         Raises like `approve`.
         """
         await self._decide(call_id=call_id, approved=False, reason=reason, digest=digest, by=by)
 
     async def answer(self, call_id: str, text: str, *, digest: str | None = None, by: str | None = None) -> None:
-        """Answer a question that the model has put with the built-in tool `ask_user`; the text is the call's result.
+        """Answer a question that the model asked with the built-in tool `ask_user`; the text is the call's result.
 
-        Raises like `approve`, also for an answer that is not among the choices of a question that takes no other.
+        Raises like `approve`, also for an answer outside the choices of a question that accepts no other.
         """
         await self._decide(call_id=call_id, approved=True, answer=text, digest=digest, by=by)
 
     async def go_on(
         self, *, options: Mapping[str, Any] | None = None, model: str | None = None, by: str | None = None
     ) -> None:
-        """Let a held run go on where it stands: nothing that was done is repeated, and what failed is tried again.
+        """Resume a held run from the point where it stopped: it repeats nothing, and retries the failed step.
 
-        `options` are fields of `RunOptions` that change, such as the limit that is used up (`CHANGED_BY_GO_ON` can).
-        `model` is called from now on: another model's id, or `PROVIDER/ID`. `by` says who lets it go on.
+        `options` are fields of `RunOptions` to change, such as the exhausted limit (`CHANGED_BY_GO_ON` lists them).
+        `model` is the model for further calls: an id, or `PROVIDER/ID`. `by` names the sender.
 
-        Raises ConfigurationError for a model without an id, and `GoOnError` when the run does not go on: it is not
-        held, a limit would still be reached, options can't be so, it has ended, or no worker answers within 10 s.
+        Raises ConfigurationError for a model without an id, and `GoOnError` when the run does not resume: it is not
+        held, it would still reach a limit, the options are invalid, it has ended, or no worker answers within 10 s.
         """
         other = None if model is None else other_model(model)
         with run_not_found(self._chain):
@@ -163,15 +163,15 @@ class Controls:
                     raise
 
     async def pause(self, reason: str = "", *, by: str | None = None) -> None:
-        """Keep the run, and those that it calls, from making a further model or tool call until `go_on`.
+        """Pause the run, and those that it calls, before the next model or tool call, until `go_on`.
 
-        What is under way ends, and is recorded. `pause_runs` pauses all of an agent, a tenant or a task queue.
+        Calls in progress finish and are recorded. `pause_runs` pauses all runs of an agent, a tenant or a task queue.
         """
         await pause_runs(self._client, runs=[self.id], reason=reason, by=by)
 
     @abstractmethod
     async def status(self) -> RunStatus:
-        """Return where the run stands, with what waits for a person in the runs that it has called."""
+        """Return the run's status, including approvals and questions pending in the runs that it called."""
 
     async def _decide(self, **decision: Any) -> None:
         try:
@@ -192,7 +192,7 @@ class Controls:
             ) from None
 
     async def _send(self, send: Callable[[WorkflowHandle[Any, Any]], Awaitable[Sent]]) -> Sent:
-        """Send something to the link that the run is at, which may change meanwhile."""
+        """Send to the run's current link, which may change meanwhile."""
         with run_not_found(self._chain):
             return await self._chain.at_current(send)
 
@@ -201,15 +201,15 @@ T = TypeVar("T", default=Any)
 
 
 class RunHandle(Controls, Generic[T]):
-    """Follows, steers and reads one run: that run, also when a later one is given its id.
+    """Follows, steers and reads one run; it keeps to that run even when a later one gets the same id.
 
-    `start_run` gives the handle on the run that it has started. That of `get_run` speaks of the latest run of the id at
-    its first call, and stays with it.
+    `start_run` returns the handle on the run that it started. A handle from `get_run` refers to the latest run of the
+    id at its first call, and stays with it.
 
-    Every call raises `RunNotFound` when there is no such run. Those that read the run also raise `ConfigurationError`
-    when a part of it is stored where this process can't look, and `NondeterminismError` when its history must be
-    replayed and another version of perdure has made it. While the server does not answer, those that read the run's
-    events, messages or result wait for it and say so in the log; the others raise `RPCError` after some seconds.
+    Every call raises `RunNotFound` when there is no such run. Calls that read the run also raise `ConfigurationError`
+    when a part of it is in a storage that this process can't reach, and `NondeterminismError` when its history must be
+    replayed and comes from another version of perdure. While the server does not answer, calls that read the run's
+    events, messages or result wait and log a warning; the others raise `RPCError` after some seconds.
     """
 
     def __init__(
@@ -234,10 +234,10 @@ class RunHandle(Controls, Generic[T]):
         self._patience = Patience(client)
 
     async def result(self) -> RunResult[T]:
-        """Wait for the run's end and return its result: with `output_type`, its output is of that, unless it is raw.
+        """Wait for the run's end and return its result; with `output_type`, its output has that type, unless it is raw.
 
-        Raises a `RunError` with the conversation when the run ended without one: failed, cancelled or terminated; it is
-        an `OutputError` when the output is not of that type.
+        Raises a `RunError` with the conversation when the run failed, was cancelled or was terminated: an `OutputError`
+        when the output does not fit the type.
         """
         with run_not_found(self._chain):
             try:
@@ -249,20 +249,21 @@ class RunHandle(Controls, Generic[T]):
         return typed_result(result, output, **self._types)
 
     async def _output(self) -> RunOutput:
-        """Return what the workflow returns, from whatever link it does so."""
+        """Return the workflow's result, from whichever link it ends in."""
         find = partial(self._client.get_workflow_handle, self.id, result_type=RunOutput)
         output: RunOutput = await self._chain.at_current(lambda link: find(run_id=link.run_id).result())
         return output
 
     def called(self, id: str, first_run_id: str | None = None) -> RunHandle:
-        """Handle on a run that this one has called, by its id: `RunEvent.run_id`, `PendingApproval.run_id`."""
+        """Return the handle on a run that this one called, by its id: `RunEvent.run_id`, `PendingApproval.run_id`."""
         return RunHandle(self._client, id, origin=first_run_id, voucher=self._voucher)
 
     async def events(self, after: int | str = 0, *, children: bool = False) -> list[RunEvent]:
-        """Events after the one with that `seq` or `position`: those so far of an open run, all of a closed one.
+        """Return the events after the one with that `seq` or `position`: the events so far of an open run, all of a
+        closed one.
 
-        With `children`, those of the runs that it has called are among them; they have a `run_id`. Raises ValueError
-        when `after` is neither.
+        With `children`, the events of the runs that it called are included; they have a `run_id`. Raises ValueError for
+        any other `after`.
         """
         if children:
             return await events_with_children(self, after)
@@ -272,13 +273,13 @@ class RunHandle(Controls, Generic[T]):
         return [seen for event in self._log.events_after(cursor.seq) for seen in cursor.recorded_news(event)]
 
     async def stream(self, after: int | str = 0, *, children: bool = False) -> AsyncIterator[RunEvent]:
-        """Yield the events after the one with that `seq` or `position`, as they come, until the terminal one.
+        """Yield the events after the one with that `seq` or `position` as they occur, until the terminal one.
 
-        With `children`, those of the runs that it has called come among them; see `events`.
+        With `children`, the events of the runs that it called are included; see `events`.
 
-        With `RunOptions.stream`, `token` and `thinking` events come while the model writes; they have the `seq` that
-        their recorded event will have, and a `position` in the middle of the text. `text_reset` says that the model
-        begins its text anew. Raises ValueError when `after` is neither.
+        With `RunOptions.stream`, `token` and `thinking` events arrive while the model writes; they have the `seq` of
+        their later recorded event, and a `position` in the middle of the text. `text_reset` means that the model starts
+        its text again. Raises ValueError for any other `after`.
         """
         with run_not_found(self._chain):
             source = (
@@ -289,10 +290,10 @@ class RunHandle(Controls, Generic[T]):
                     yield event
 
     def stream_output(self) -> AsyncIterator[Any]:
-        """Yield the answer while the model writes it, then the checked output that `result` has.
+        """Yield the answer while the model writes it, then the checked output as in `result`.
 
-        What is not whole yet is JSON, an object or a list as far as it goes, or a text where the agent has no
-        `outputs`; it begins anew where the model does. Needs `RunOptions.stream`. Raises like `result`.
+        An incomplete answer is JSON, an object or a list so far, or a text for an agent without `outputs`; it starts
+        again when the model does. Needs `RunOptions.stream`. Raises like `result`.
         """
         from .partial_output import partial_outputs
 
@@ -310,16 +311,16 @@ class RunHandle(Controls, Generic[T]):
         id: str | None = None,
         id_reuse_policy: WorkflowIDReusePolicy | None = None,
     ) -> RunHandle[T]:
-        """Start a new run with the conversation as it stood before iteration `at` (from 1), repeating nothing.
+        """Start a new run from this one's conversation before iteration `at` (from 1), repeating nothing.
 
         The run may be open or closed; after the end, `at` may be one more than its last iteration. `steer` is appended
         as a user's message. `model` is another model's id, or `PROVIDER/ID`. `agent` replaces the agent, with new
-        instructions where they differ; `inputs` are for its prompt. `options` are fields that differ. Task queue,
-        inputs, tenant and memo stay; limits and counts begin anew; what waits for a person is not carried over.
+        instructions if they differ; `inputs` are for its prompt. `options` are fields that differ. Task queue, inputs,
+        tenant and memo stay; limits and counts start again; pending approvals and questions are not carried over.
 
-        Raises ValueError for an iteration that the run does not have or the namespace does not keep any more,
-        ConfigurationError for an agent without a tool that the conversation has called, what `start_run` raises, and
-        pydantic's ValidationError for options that there are not.
+        Raises ValueError for an iteration that the run does not have or the namespace has deleted, ConfigurationError
+        for an agent without a tool that the conversation has called, the errors of `start_run`, and pydantic's
+        ValidationError for unknown options.
         """
         fields = RunOptions.model_validate(options or {}).model_dump(exclude_unset=True)
         with run_not_found(self._chain):
@@ -330,15 +331,15 @@ class RunHandle(Controls, Generic[T]):
         return RunHandle(self._client, started.id, origin=started.origin, **self._types)
 
     async def fork_of(self) -> ForkOf | None:
-        """Return the run that this one is a fork of, and before which iteration; None for any other run."""
+        """Return the source of this fork and the iteration before which it began; None for a run that is not a fork."""
         with run_not_found(self._chain):
             return await fork_origin(await self._chain.describe())
 
     async def export(self, *, children: bool = True, events: bool = True) -> AsyncIterator[JsonObject]:
-        """Everything that is recorded of the run, as objects of which each is a line of JSONL (`perdure docs export`).
+        """Yield the run's whole record as objects, each one line of JSONL (`perdure docs export`).
 
-        It has no secrets. Works on open runs too; with `children`, the lines of the runs that it has called are among
-        them. One link of the run is in memory at a time.
+        It has no secrets. Works on open runs too; with `children`, it includes the lines of the runs that it called.
+        One link of the run is in memory at a time.
         """
         with run_not_found(self._chain):
             async with aclosing(export_lines(self._chain, children=children, events=events)) as lines:
@@ -346,10 +347,10 @@ class RunHandle(Controls, Generic[T]):
                     yield line
 
     async def trace(self, *, content: bool | None = None, children: bool = True) -> list[ReadableSpan]:
-        """Run as OpenTelemetry spans in the order in which they began (`perdure docs traces`), open runs too.
+        """Return the run as OpenTelemetry spans, ordered by start (`perdure docs traces`); works on open runs too.
 
-        `content` adds messages, arguments and results, without secrets; None asks the environment, as live tracing
-        does. `children` adds the runs that this one has called.
+        `content` adds messages, arguments and results, without secrets; None follows the environment, as live tracing
+        does. `children` adds the runs that this one called.
         """
         from ..trace.content import captures_content
         from ..trace.rebuild import rebuild
@@ -359,41 +360,42 @@ class RunHandle(Controls, Generic[T]):
             return await self._patience(lambda: rebuild(self._chain, content=shown, children=children))
 
     async def agent_name(self) -> str:
-        """Return the name of the agent that runs, as Temporal shows it."""
+        """Return the name of the running agent, as Temporal shows it."""
         with run_not_found(self._chain):
             memo = await (await self._patience(self._chain.describe)).memo()
         return str(memo.get("agent", ""))
 
     async def messages(self) -> list[Message]:
-        """Return the complete conversation, including what was trimmed from the model's view."""
+        """Return the complete conversation, including messages trimmed from the model's view."""
         with run_not_found(self._chain):
             return await self._patience(lambda: complete_messages(self._chain, self._log))
 
     async def iteration_usage(self) -> list[Usage]:
-        """Return the usage of each model call so far, in order: the histories have it, the result only the sum."""
+        """Return the usage of each model call so far, in order: it is in the histories; the result has only the sum."""
         with run_not_found(self._chain):
             return await usage_of_calls(self._client, await self._patience(self._chain.last))
 
     async def actions(self) -> RunActions:
-        """Return what the run takes on Temporal Cloud so far, as its histories show it (`perdure docs cost`)."""
+        """Return the run's Actions on Temporal Cloud so far, counted in its histories (`perdure docs cost`)."""
         from .reading.actions import actions_of
 
         with run_not_found(self._chain):
             return await actions_of(self._chain)
 
     async def tool_result(self, call_id: str, *, iteration: int | None = None) -> ToolResult:
-        """Result of one tool call, whole, also where the conversation has it shortened; works on closed runs too.
+        """Return the whole result of one tool call, even where the conversation has it shortened; works on closed runs
+        too.
 
-        Models reuse ids: without `iteration`, it is the last call of that id. Raises `UnknownCallError`, which names
+        Models reuse ids: without `iteration`, it is the last call of that id. Raises `UnknownCallError`, which lists
         the calls that have results, when there is no such call, or no result of it yet.
         """
         with run_not_found(self._chain):
             return await self._patience(lambda: whole_result(self._chain, self._log, call_id, iteration))
 
     async def status(self) -> RunStatus:
-        """Return where the run stands: the workflow's own answer or, when no worker gives one, what the history says.
+        """Return the status from the workflow itself or, when no worker answers, from the history.
 
-        What waits for a person in the runs that it has called is listed too: it is decided there (`called`).
+        It includes approvals and questions pending in the runs that it called: send decisions to those runs (`called`).
         """
         with run_not_found(self._chain):
             return await status_with_children(self, await self._status.read())

@@ -1,4 +1,4 @@
-"""One call that runs an agent to its end, as the Prompty pages write it (§9, §13.7), with a worker if need be."""
+"""Runs an agent to its end in one call, as the Prompty pages define it (§9, §13.7), with its own worker if needed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _given: ContextVar[frozenset[str]] = ContextVar("perdure_given", default=frozens
 
 
 def remember_given(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return the coroutine function, which may ask `given` before it awaits anything. Raises what it raises."""
+    """Return the coroutine function, which may call `given` before its first await. Raises the function's errors."""
 
     @functools.wraps(function)
     async def call(*arguments: P.args, **named: P.kwargs) -> T:
@@ -71,15 +71,15 @@ def remember_given(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P,
 
 
 def given_options(**values: Any) -> dict[str, Any]:
-    """Those of the values whose names the caller has written."""
+    """Return the values whose names the caller passed explicitly."""
     return {name: value for name, value in values.items() if name in _given.get()}
 
 
 @asynccontextmanager
 async def run_elsewhere(worker: Worker, within: AbstractAsyncContextManager[None] | None = None) -> AsyncIterator[None]:
-    """Run the worker on an event loop in another thread for as long as the block runs, inside `within` on that loop.
+    """Run the worker on an event loop in another thread while the block runs, inside `within` on that loop.
 
-    Raises what ends the worker, and cancels the block when that happens before its end.
+    Raises the error that ends the worker, and cancels the block if that happens first.
     """
     loop, stop = _threads.loop(), asyncio.Event()
 
@@ -105,7 +105,7 @@ async def run_elsewhere(worker: Worker, within: AbstractAsyncContextManager[None
 
 
 class _Threads:
-    """The thread for the workers of all calls: there from the first one on, as are its connections to providers."""
+    """The thread for the workers of all calls: it starts with the first call and keeps its connections to providers."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -123,11 +123,11 @@ _threads = _Threads()
 logger = logging.getLogger("perdure")
 
 OWN_HOOKS = "invoke_agent"
-"""The name under which the call's own worker has the given guardrails and compactor."""
+"""The name under which the call's own worker registers the given guardrails and compactor."""
 
 
 def with_precise_types(function: Callable[..., Coroutine[Any, Any, Any]]) -> InvokeAgentAsync:
-    """Return the same function, of which type checkers know what it returns for which arguments."""
+    """Return the same function with types that map arguments to results."""
     return cast(InvokeAgentAsync, remember_given(function))
 
 
@@ -169,38 +169,37 @@ async def invoke_agent_async(
 ) -> Any:
     """Run an agent and return its processed result, as `output_type` if there is one (see `start_run`).
 
-    The run is a real, durable one. It takes place on the server that the environment names, or else on the embedded
-    one, with a worker in this process that has the given tools, guardrails and compactor.
+    The run is a real, durable one. It executes on the server that the environment names, or else on the embedded one,
+    with a worker in this process that has the given tools, guardrails and compactor.
 
-    The async ones among these run on the event loop of the caller, where the clients live that they use, plain ones
-    in threads, and `on_event` is called on the caller's loop. The worker itself is in a thread with another loop:
-    what blocks the caller's does it no harm.
+    Async tools and hooks run on the caller's event loop, where their clients live; plain ones run in threads.
+    `on_event` is called on the caller's loop. The worker itself has a thread with another loop, so blocking the
+    caller's loop does not harm it.
 
-    Tools that the file does not declare are offered to the model as their functions say (§9.2).
+    The model is also offered tools that the file does not declare, as their functions describe them (§9.2).
 
-    With `stream`, this returns an async iterator of the final answer's text instead (§9.3), a plain one in the
-    blocking form. The run begins with the first piece and is cancelled when nobody reads on; what it raises comes at
-    the end. What a model says before tool calls is not part of it, so that the answer of an agent with tools comes in
-    one piece; with `stream_after`, a text comes as it is written from so many characters on, whatever follows it. An
-    answer that is checked, by `outputs` or the output guardrail, comes in one piece after the check.
+    With `stream`, this returns an async iterator of the final answer's text instead (§9.3), a plain one in the blocking
+    form. The run starts with the first piece and is cancelled when the caller leaves the iterator; its errors are
+    raised at the end. Text before tool calls is not part of the answer, so the answer of an agent with tools arrives in
+    one piece; with `stream_after`, a text longer than that many characters is passed on as the model writes it,
+    whatever follows. An answer that `outputs` or the output guardrail check arrives in one piece after the check.
 
-    `on_event(type, data)`, plain or async, gets every event in order; what it raises is logged. `messages` is a
+    `on_event(type, data)`, plain or async, gets every event in order; its errors are logged. `messages` is a
     conversation to start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the
-    run's id. `prices` say what models cost, `credentials` have the secrets that the agent names (see `create_worker`).
-    `tracer_provider` gets the run's spans; without one, the provider that the program has set, or the collector that
-    OpenTelemetry's variables name. `deps` are what the run gives its functions (`ToolContext.deps`), `resources`
-    what tools share, `instructions` functions for `instructions_by`, and `tool_kinds` further kinds of tools (see
-    `PerdurePlugin`).
-    `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` stand in the place of what the agent's file says.
-    `more` are further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
+    run's id. `prices` are the models' prices, `credentials` have the secrets that the agent names (see
+    `create_worker`). `tracer_provider` gets the run's spans; without one, the program's provider, or the collector in
+    OpenTelemetry's variables. `deps` are passed to the run's functions (`ToolContext.deps`), `resources` are shared by
+    tools, `instructions` are functions for `instructions_by`, and `tool_kinds` are further kinds of tools (see
+    `PerdurePlugin`). `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` override the agent's file. `more` are
+    further fields of `RunOptions`; the agent's file and then the defaults of `RunOptions` fill in the rest.
 
-    `approve` and `answer`, plain or async, are asked about what waits for a person, in the runs that this one calls
-    too: each is given the `PendingApproval`. `approve` returns True, or other arguments for the call, to let it be
-    executed; False, or a text that says why, to deny it. `answer` returns the answer to the model's question. With
-    None, the call goes on waiting for somebody else: the log has the command to type, as it has without a function.
+    `approve` and `answer`, plain or async, are called with each `PendingApproval` of this run and of the runs that it
+    calls. `approve` returns True, or other arguments, to approve the call; False, or a text with the reason, to deny
+    it. `answer` returns the answer to the model's question. With None, or without a function, the call keeps waiting
+    for another person, and the log has the command to type.
 
-    Raises TypeError for an argument that there is not, or of another type; what `start_run` and `RunHandle.result`
-    raise; and `ConfigurationError` when no server can be reached or started.
+    Raises TypeError for an unknown argument or one of another type; the errors of `start_run` and `RunHandle.result`;
+    and `ConfigurationError` when no server can be reached or started.
     """
     require_known("invoke_agent", more, [*_signature_names(), *MoreOptions.__annotations__])
     require(agent=path_or_agent, inputs=inputs, messages=messages, on_event=on_event, guardrails=guardrails, id=id)
@@ -221,7 +220,7 @@ async def invoke_agent_async(
         stream=stream,
         compactor=OWN_HOOKS if compactor else None,
         **({"guardrails": OWN_HOOKS} if guardrails else {}),
-        **{"missing_tool_grace": 0.0, **said, **more},  # The only worker is the call's own.
+        **{"missing_tool_grace": 0.0, **said, **more},  # The run has no other worker.
     )
     if tool_kinds:
         agent = with_others(*record_tools(agent, Kinds(tool_kinds)))
@@ -271,20 +270,20 @@ async def invoke_agent_async(
 
 
 invoke_agent = cast(InvokeAgent, blocking_form(cast(Callable[..., Any], invoke_agent_async)))
-"""`invoke_agent_async`, waited for. May be called in a thread whose event loop is running."""
+"""The blocking form of `invoke_agent_async`. May be called in a thread whose event loop is running."""
 
 
 def _signature_names() -> list[str]:
-    """Return the names of the arguments, but for those in `more`."""
+    """Return the names of the arguments, without those in `more`."""
     return [name for name in inspect.signature(invoke_agent_async).parameters if name != "more"]
 
 
 def _agent_with_tools(
     path_or_agent: GivenAgent, tools: Tools, choice: ModelChoice
 ) -> tuple[Agent, Mapping[str, Callable[..., Any]]]:
-    """Return the agent with all of these tools, and their functions, its own too.
+    """Return the agent with all of these tools and its own, and all their functions.
 
-    Those that its file does not declare are offered as well (§9.2), unless an agent that it hands over to does.
+    The model is also offered tools that the file does not declare (§9.2), unless an agent that it hands over to does.
     """
     agent = loaded_agent(path_or_agent, choice)
     given = toolset_of(tools)
@@ -298,7 +297,7 @@ def _agent_with_tools(
 
 
 def _tools_after_handoffs(agent: Agent) -> set[str]:
-    """Return the names of the tools of agents as which a run of this one may go on."""
+    """Return the names of the tools of the agents to which a run of this one may hand over."""
     agent = with_delegates(agent)
     if not any(tool.is_handoff for tool in agent.tools or ()):
         return set()
@@ -318,7 +317,7 @@ async def _server(client: Client | None) -> AsyncIterator[Client]:
 
 
 _embedded = LocalServer()
-"""The first call that needs it starts it. It runs until this process ends, so that further calls find it."""
+"""The shared server: the first call that needs it starts it, and it runs until this process ends."""
 
 
 async def _embedded_server() -> Client:
@@ -327,14 +326,14 @@ async def _embedded_server() -> Client:
     try:
         return await _embedded.connect()
     except ConfigurationError:
-        # It died, or somebody ended it. Its database is still there, and so are its runs.
+        # It crashed or was stopped. Its database, and with it the runs, are still there.
         _embedded.leave()
         await _embedded.start()
         return await _embedded.connect()
 
 
 def _own_worker(client: Client, tools: Tools, interceptors: Sequence[Interceptor], hooks: Mapping[str, Any]) -> Worker:
-    """Return a worker for one run, on a queue of its own."""
+    """Return a worker for one run, on its own queue."""
     return create_worker(
         client,
         task_queue=f"perdure-{OWN_HOOKS}-{secrets.token_hex(6)}",
@@ -349,7 +348,7 @@ def _own_worker(client: Client, tools: Tools, interceptors: Sequence[Interceptor
 def _event_handler(
     on_event: EventCallback | None, answer: AnswerText, give: Give | None
 ) -> Callable[[RunEvent], Awaitable[None]] | None:
-    """Return what is done with each event; None when nobody wants to see any."""
+    """Return the handler for each event; None without one."""
     if on_event is None and give is None:
         return None
 

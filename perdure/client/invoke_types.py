@@ -1,4 +1,4 @@
-"""What type checkers and editors know of `invoke_agent`: its options, and what it returns for which of them."""
+"""The types of `invoke_agent` for type checkers and editors: its options, and the result for each of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T", default=Any)
 
 
 class MoreOptions(TypedDict, total=False):
-    """The fields of `RunOptions` that are not parameters of `invoke_agent` by themselves."""
+    """The fields of `RunOptions` that `invoke_agent` does not list as parameters."""
 
     turn: int | None
     instructions_by: str | None
@@ -70,7 +70,7 @@ class MoreOptions(TypedDict, total=False):
 
 
 class InvokeOptions(MoreOptions, total=False):
-    """Every argument of `invoke_agent` that decides nothing about the type of its result."""
+    """Every argument of `invoke_agent` that does not affect the type of its result."""
 
     max_iterations: int
     max_llm_retries: int
@@ -101,7 +101,7 @@ class InvokeOptions(MoreOptions, total=False):
 
 
 class InvokeAgent(Protocol):
-    """`invoke_agent`: with `stream`, the text in pieces, else the output, of the `output_type` that is given."""
+    """`invoke_agent`: with `stream`, the text in pieces, else the output, of the given `output_type`."""
 
     __name__: str
 
@@ -131,7 +131,7 @@ class InvokeAgent(Protocol):
 
 
 class InvokeAgentAsync(Protocol):
-    """The same of `invoke_agent_async`, which is awaited: also for the iterator."""
+    """The same for `invoke_agent_async`, which is awaited, also for the iterator."""
 
     __name__: str
 

@@ -1,4 +1,4 @@
-"""Runs as the server lists them: nobody asks the runs themselves."""
+"""Lists runs through the server, without contacting the runs themselves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES = {status: code.name.title().replace("_", "") for code, status in _ENDED.
 
 
 def listed_status(run: WorkflowExecution) -> ListedStatus:
-    """Return how the run stands; a link that another one has continued counts as running."""
+    """Return the run's status; a link that another one continues counts as running."""
     if run.status in _ENDED:
         return _ENDED[run.status]
     shown = run.typed_search_attributes.get(STATUS)
@@ -33,7 +33,7 @@ def listed_status(run: WorkflowExecution) -> ListedStatus:
 
 
 def status_condition(status: ListedStatus) -> str:
-    """Return the condition of the server's query language for runs that stand so."""
+    """Return the condition of the server's query language for runs of that status."""
     if status in _NAMES:
         return f"ExecutionStatus = '{_NAMES[status]}'"
     is_open = "ExecutionStatus = 'Running'"
@@ -41,7 +41,7 @@ def status_condition(status: ListedStatus) -> str:
 
 
 RUNS = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
-"""Query for all runs: each is found once, by its last link."""
+"""Query for all runs: each appears once, by its last link."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RunSummary:
 
     id: str
     agent: str | None
-    """The name of its agent; None where neither a search attribute nor a readable memo has it."""
+    """The name of its agent; None if neither a search attribute nor a readable memo has it."""
     status: ListedStatus
     started: datetime
     """With a time zone, as `ended`."""
@@ -58,19 +58,19 @@ class RunSummary:
     """None for an open run."""
     task_queue: str
     cost_usd: float | None
-    """What it has cost; 0 as long as it is open, None where the namespace lacks the search attribute."""
+    """The cost; 0 while the run is open, None where the namespace lacks the search attribute."""
     tenant: str | None
     session: str | None
-    """The id of the session that it is a turn of."""
+    """The id of the session of which it is a turn."""
     origin: str | None
-    """The run or the schedule that has started it; `direct` for a program or a person."""
+    """The run or the schedule that started it; `direct` for a program or a person."""
 
 
 async def list_runs(client: Client, *, where: str | None = None, limit: int = 50) -> AsyncIterator[RunSummary]:
-    """Yield at most `limit` runs, those that have begun or ended last first, without reading their histories.
+    """Yield at most `limit` runs, latest start or end first, without reading their histories.
 
-    `where` is a list filter of Temporal's, such as `PerdureAgent = 'clerk' AND StartTime > '2030-01-31T00:00:00Z'`.
-    A change is listed within a second or so. Raises `RPCError` for a filter that the server does not take.
+    `where` is a list filter of Temporal's, such as `PerdureAgent = 'clerk' AND StartTime > '2030-01-31T00:00:00Z'`. The
+    list lags by a second or so. Raises `RPCError` for a filter that the server does not accept.
     """
     for run in await newest_runs(client, f"{RUNS} AND ({where})" if where else RUNS, limit):
         attributes, shown = run.typed_search_attributes, await shown_of(run)
@@ -89,7 +89,7 @@ async def list_runs(client: Client, *, where: str | None = None, limit: int = 50
 
 
 async def newest_runs(client: Client, query: str, limit: int) -> list[WorkflowExecution]:
-    """Return the runs that have begun or ended last: the server lists all that are open first, however old."""
+    """Return the runs with the latest start or end; the server itself lists all open ones first, however old."""
     lists = [
         client.list_workflows(f"({query}) AND ExecutionStatus {each} 'Running'", limit=limit) for each in ("=", "!=")
     ]

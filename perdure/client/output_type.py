@@ -1,4 +1,4 @@
-"""A Python type as the form of a run's answer: what the model is asked for, and what the caller gets."""
+"""Uses a Python type as the form of a run's answer, for the request to the model and for the caller's value."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from ..tools.signature import pydantic_annotation
 Schema = Mapping[str, Any]
 T = TypeVar("T", default=Any)
 OutputType = type[T] | UnionType | _SpecialForm
-"""A type of answers: a class, such as a pydantic model or an enum, `list[Type]`, a union, a `Literal`."""
+"""A type for answers: a class, such as a pydantic model or an enum, `list[Type]`, a union, a `Literal`."""
 
 
 def with_output_type(agent: Agent, output_type: Any) -> Agent:
-    """Agent with `outputs` that every value of the type fits, and of them only what the agent's own allow.
+    """Return the agent with `outputs` that fit every value of the type, within the agent's own `outputs`.
 
-    From then on, the type's own rules are told to models whose answers break them, by the workers of this process.
+    From then on, the workers of this process send violations of the type's own rules back to the model.
 
-    Raises ConfigurationError when the agent declares others, and for a type that `outputs` can't describe.
+    Raises ConfigurationError when the agent declares other ones, and for a type that `outputs` can't describe.
     """
     if output_type is str and not agent.outputs:
         return agent
@@ -51,25 +51,25 @@ def with_output_type(agent: Agent, output_type: Any) -> Agent:
 def _key(output_type: Any) -> Hashable:
     try:
         hash(output_type)
-    except TypeError:  # An `Annotated` with what has no hash.
+    except TypeError:  # An `Annotated` with an unhashable argument.
         return repr(output_type)
     return cast("Hashable", output_type)
 
 
 def _faults(described: Sequence[Property], output_type: Any, value: Any) -> list[str]:
-    """Return why the answer is no value of the type, for the model to read."""
+    """Return the reasons why the answer is not a value of the type, for the model to read."""
     root = f"$.{ANSWER}" if is_bare(described) else "$"
     try:
         _read_as(without_nulls(value, described), output_type)
     except ValidationError as error:
         return [_fault(each, root) for each in error.errors(include_url=False, include_input=False)]
-    except Exception as error:  # A validator's own code, which has failed over what the model wrote.
+    except Exception as error:  # An error in a validator's own code, caused by the model's answer.
         return [f"$: {type(error).__name__}: {error}"]
     return []
 
 
 def _read_as(present: Any, output_type: Any) -> Any:
-    """Return a JSON value as a value of the type. Raises pydantic's ValidationError, and what validators raise."""
+    """Convert a JSON value to the type. Raises pydantic's ValidationError, and the errors of validators."""
     return TypeAdapter(pydantic_annotation(output_type)).validate_json(json.dumps(present))
 
 
@@ -79,7 +79,7 @@ def _fault(detail: Any, root: str) -> str:
 
 
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:
-    """Return the result's output as a value of the type. Raises OutputError when it does not fit."""
+    """Return the result's output, converted to the type. Raises OutputError when it does not fit."""
     try:
         return _read_as(without_nulls(result.output, _outputs_or_none(output_type)), output_type)
     except (ValueError, TypeError, PydanticUserError) as error:
@@ -102,9 +102,9 @@ def _outputs_or_none(output_type: Any) -> list[Property]:
 
 
 def outputs_of(output_type: Any) -> list[Property]:
-    """Return the members of the type, or one property without a name where it is not an object with members.
+    """Return the members of the type, or one unnamed property for a type that is not an object with members.
 
-    Raises ConfigurationError for a type whose form `outputs` can't say.
+    Raises ConfigurationError for a type that `outputs` can't express.
     """
     try:
         adapter = TypeAdapter(pydantic_annotation(output_type))
@@ -120,7 +120,7 @@ def outputs_of(output_type: Any) -> list[Property]:
 
 
 def _inexpressible(schema: Schema, definitions: Schema, at: str, seen: frozenset[str]) -> str | None:
-    """Return what `outputs` can't say of the type; None when they can say all of its form."""
+    """Return the part of the type that `outputs` can't express; None when they can express all of it."""
     place = at.removeprefix(".") or "the type"
     if reference := schema.get("$ref"):
         if reference in seen:
@@ -157,7 +157,7 @@ def _form_of(described: Property) -> Any:
 
 
 def _merge(own: Sequence[Property], described: Sequence[Property]) -> list[Property]:
-    """Return the agent's own properties, of which the type forbids what it can't take."""
+    """Return the agent's own properties, narrowed to values that the type accepts."""
     of_type = {each.name: each for each in described}
     return [_narrow(each, of_type[each.name]) for each in own]
 

@@ -1,4 +1,4 @@
-"""The values that were stored for one run: which of them nothing refers to that stays."""
+"""Finds and removes values stored for one run that no remaining run refers to."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Chain = Sequence[WorkflowExecutionDescription]
 
 
 class OwnValues:
-    """Removes what was stored for runs that are deleted."""
+    """Removes the stored values of deleted runs."""
 
     def __init__(self, client: Client, *, going: Container[str], requested: Mapping[str, str], force: bool) -> None:
-        """`going` are the ids of what is deleted, and `requested` the links that the server was asked to delete."""
+        """`going` are the ids to be deleted, and `requested` the links whose deletion was requested."""
         self._client = client
         self._values = values_of(client.data_converter.external_storage)
         self._going, self._requested, self._force = going, requested, force
@@ -42,7 +42,7 @@ class OwnValues:
             )
 
     async def remove(self, family: Family, chain: Chain, found: HistoryReferences) -> int:
-        """Remove what was stored for the run, but for what others refer to that stay; return how many values."""
+        """Remove the run's stored values, except those that remaining runs refer to; return how many were removed."""
         if self._values is None:
             return 0
         try:
@@ -50,10 +50,10 @@ class OwnValues:
         except FileNotFoundError:
             if found.drivers:
                 raise
-            return 0  # Nothing was ever stored.
+            return 0  # The run never stored anything.
         if not listed:
             return 0
-        # After they were listed: what a run of the same id stores from here on is stored again, and stays.
+        # Read after listing: values that a run of the same id stores from here on are stored again, and stay.
         family = await Family.read(self._client, family.id)
         going = {link.run_id for link in chain} | set(self._requested)
         others = [(id, run_id) for id, run_id in family.executions if run_id not in going]
@@ -70,7 +70,7 @@ class OwnValues:
         found: HistoryReferences,
         others: Sequence[tuple[str, str]],
     ) -> set[str]:
-        """Return the digests in what stays: other runs of the id, its caller, its schedule, workflows of others."""
+        """Return the digests in the remaining runs: others of the id, its caller, its schedule, and other workflows."""
         staying = [*others, *found.foreign.items()]
         if (parent := await self.staying_parent(chain)) is not None:
             staying.append((parent.id, parent.run_id))
@@ -85,7 +85,7 @@ class OwnValues:
         return digests
 
     async def staying_parent(self, chain: Chain) -> WorkflowExecutionDescription | None:
-        """Return the link that has begun the run, if it stays; None where there is none."""
+        """Return the link that started the run, if it remains; None if there is none."""
         parent = chain[0].raw_description.workflow_execution_info.parent_execution if chain else None
         if parent is None or not parent.workflow_id or parent.run_id in self._requested:
             return None
@@ -95,7 +95,7 @@ class OwnValues:
 
 
 async def schedule_of(client: Client, name: str) -> ScheduleDescription | None:
-    """Return what the server says of a schedule; None where there is none of that name."""
+    """Return the server's description of a schedule; None if there is none of that name."""
     try:
         return await client.get_schedule_handle(name).describe()
     except RPCError as error:
@@ -105,7 +105,7 @@ async def schedule_of(client: Client, name: str) -> ScheduleDescription | None:
 
 
 async def schedules_of(client: Client, tenant: str) -> AsyncIterator[str]:
-    """Yield the names of the schedules that start runs on behalf of the tenant. Raises `RPCError`."""
+    """Yield the names of the schedules that start runs for the tenant. Raises `RPCError`."""
     async for entry in await client.list_schedules():
         found = await schedule_of(client, entry.id)
         action = found.schedule.action if found else None

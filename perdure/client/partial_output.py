@@ -1,4 +1,4 @@
-"""The answer of a run as far as its model has written it."""
+"""Parses a run's answer while its model is writing it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ..providers.structured import read_value
 from ..schema import ANSWER, is_bare
 
 LEAST_GROWTH = 1.01
-"""So much longer is an answer each time that it is read: all of a long one takes time in proportion to its length."""
+"""The growth after which an answer is parsed again, so that the total time stays proportional to its length."""
 Outputs = Sequence[Property] | None
 
 
 async def partial_outputs(
     events: AsyncIterator[RunEvent], result: Callable[[], Awaitable[RunResult[Any]]], outputs: Callable[[], Outputs]
 ) -> AsyncIterator[Any]:
-    """Yield a run's answer so far, each time that it has changed, then its output; `outputs` are its agent's.
+    """Yield a run's answer so far, each time that it changes, then its output; `outputs` are its agent's.
 
-    Raises what the functions raise that give the run's events and its result.
+    Raises the errors of the functions that read the run's events and its result.
     """
     last, read = None, 0
     async with aclosing(cast("AsyncGenerator[RunEvent, None]", events)):
         async for text in _texts(events):
             if read <= len(text) < read * LEAST_GROWTH:
-                continue  # A long answer is not read anew for each word of it.
+                continue  # A long answer is not parsed again for each word.
             read = len(text)
             if (found := partial_value(text, outputs())) not in (None, last):
                 last = found
@@ -39,7 +39,7 @@ async def partial_outputs(
 
 
 async def _texts(events: AsyncIterator[RunEvent]) -> AsyncIterator[str]:
-    """Yield the model's text so far, each time that it has grown."""
+    """Yield the model's text so far, each time that it grows."""
     text, iteration = "", 0
     async for event in events:
         if event.type == "text_reset" or event.iteration != iteration:
@@ -50,7 +50,7 @@ async def _texts(events: AsyncIterator[RunEvent]) -> AsyncIterator[str]:
 
 
 def partial_value(text: str, outputs: Outputs) -> Any:
-    """Return the value of the beginning of an answer; None where it does not say anything yet, or is not JSON."""
+    """Return the value of the beginning of an answer; None if it has no value yet, or is not JSON."""
     if not outputs:
         return text
     try:
@@ -64,7 +64,7 @@ def partial_value(text: str, outputs: Outputs) -> Any:
 
 
 def _without_begun_entry(value: Any) -> Any:
-    """Return the value without an entry of a dict, `{key, value}`, at its very end that has no value yet."""
+    """Return the value without a dict entry at its very end that has no value yet."""
     if isinstance(value, list) and value:
         is_begun = isinstance(value[-1], dict) and value[-1].keys() <= {"key"}
         return value[:-1] if is_begun else [*value[:-1], _without_begun_entry(value[-1])]

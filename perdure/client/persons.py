@@ -1,4 +1,4 @@
-"""Asks a caller's functions about what waits for a person, in the run that it awaits and in those which that calls."""
+"""Passes the approvals and questions of an awaited run, and of the runs that it calls, to a caller's functions."""
 
 from __future__ import annotations
 
@@ -30,24 +30,26 @@ from .handle import RunHandle
 logger = logging.getLogger("perdure")
 
 Decision = bool | str | JsonView | Approval | None
-"""True approves, a mapping does so with other arguments. False denies, and so does a text, which is the reason.
-None decides nothing: the call goes on waiting for somebody else."""
+"""True approves, a mapping approves with other arguments. False denies, and so does a text, which is the reason. None
+leaves the call waiting for another person.
+"""
 Approve = Callable[[PendingApproval], Decision | Awaitable[Decision]]
 Answer = Callable[[PendingApproval], str | Approval | None | Awaitable[str | Approval | None]]
 """The text answers the question; None leaves it open."""
 
 DENIED = "denied by the caller"
 _MOOT = ("decided", "stale", "unknown", "ended")
-"""Kinds of refusals after which nobody waits for this decision any more."""
+"""Kinds of refusals after which the call no longer needs this decision."""
 _SHOWN_CHARACTERS = 500
 
 
 class Persons(RunObserver[AgentRun]):
-    """Asks about each call once. It is an interceptor of the worker that executes the runs, which tells of the calls.
+    """Asks about each call once. It is an interceptor of the worker that executes the runs, and learns of the calls
+    there.
 
-    Made on the caller's event loop, on which async functions are called; plain ones are, in threads. A function that
-    raises denies, and so does a decision that the run does not accept. Where there is no function, and where it decides
-    nothing, the log has the command to type.
+    Create it on the caller's event loop: async functions run there, plain ones in threads. If a function raises, or the
+    run does not accept the decision, the call is denied. Without a function, or without a decision, the log has the
+    command to type.
     """
 
     def __init__(self, client: Client, approve: Approve | None, answer: Answer | None) -> None:
@@ -63,12 +65,12 @@ class Persons(RunObserver[AgentRun]):
 
     def _tell(self, run_id: str, approvals: Approvals) -> None:
         for pending in approvals.pending_approvals:
-            with suppress(RuntimeError):  # The caller's loop was closed: nobody is there any more.
+            with suppress(RuntimeError):  # The caller's loop was closed: the caller has left.
                 self._loop.call_soon_threadsafe(self._ask, run_id, pending)
 
     @asynccontextmanager
     async def attend(self) -> AsyncIterator[None]:
-        """Within it there is somebody to ask; what has not been decided by its end never is."""
+        """Ask while the block runs; a question still open at its end stays open."""
         try:
             yield
         finally:
@@ -109,7 +111,7 @@ class Persons(RunObserver[AgentRun]):
 
 
 async def _decision(function: Callable[..., Any], pending: PendingApproval) -> Approval | None:
-    """Return what the function decides; a denial when it fails."""
+    """Return the function's decision; a denial when it fails."""
     try:
         if is_async(function):
             value = await function(pending)
@@ -124,7 +126,7 @@ async def _decision(function: Callable[..., Any], pending: PendingApproval) -> A
 
 
 def decision_of(value: Any, pending: PendingApproval) -> Approval | None:
-    """Return what a function's value decides. Raises TypeError for a value that is no decision."""
+    """Return the decision for a function's value. Raises TypeError for a value that is not a decision."""
     match value:
         case None | Approval():
             return value

@@ -1,4 +1,4 @@
-"""What a run is started with: the argument of the workflow `perdure.AgentRun`, for any Temporal SDK."""
+"""Builds a run's input: the argument of the workflow `perdure.AgentRun`, for any Temporal SDK."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def run_input(
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
     deps: Any = None,
 ) -> dict[str, Any]:
-    """Argument of the workflow `perdure.AgentRun`, as JSON: for a child workflow, a schedule or another SDK.
+    """Return the argument of the workflow `perdure.AgentRun` as JSON: for a child workflow, a schedule or another SDK.
 
-    It is what `start_run` sends for the same arguments. Nothing is sent here; a path is read. Inside a workflow give
-    an `Agent` and `messages`: files and templates are for outside, and the files of agents that it calls are found by
-    the workers (`prompt_root`). Raises what `load`, `options_for` and `prepare` raise, and `ConfigurationError` for a
-    literal secret in an agent.
+    `start_run` sends the same for the same arguments. This function sends nothing; it reads a path. Inside a workflow,
+    pass an `Agent` and `messages`: files and templates are for outside, and workers find the files of called agents
+    (`prompt_root`). Raises the errors of `load`, `options_for` and `prepare`, and `ConfigurationError` for a literal
+    secret in an agent.
     """
     argument: dict[str, Any] = json.loads(
         new_run(agent, inputs, options, messages, deps).model_dump_json(by_alias=True)
@@ -67,7 +67,7 @@ def new_run(
     deps: Any = None,
     handoffs: dict[str, list[Message]] | None = None,
 ) -> RunInput:
-    """Return the same as a model; `handoffs` are as another run has recorded them. Raises like `run_input`."""
+    """Return the same as a model; `handoffs` are in another run's recorded form. Raises like `run_input`."""
     require(agent=agent, inputs=inputs, messages=messages)
     environment = {} if workflow.in_workflow() else os.environ
     loaded = as_started(loaded_agent(agent), environment)
@@ -106,7 +106,7 @@ def _takes(agent: Agent, name: str) -> bool:
 def recorded_deps(deps: Any, known: Redactor) -> Any:
     """Return the deps of a run as JSON.
 
-    Raises ConfigurationError for what JSON can't give back as it was, and for a secret among it.
+    Raises ConfigurationError for a value that does not survive JSON unchanged, and for a secret in it.
     """
     if deps is None:
         return None
@@ -128,10 +128,10 @@ def recorded_deps(deps: Any, known: Redactor) -> Any:
 
 
 def require_kinds(agent: Agent, inputs: Mapping[str, Any]) -> None:
-    """Raises RenderError for a value that is not of its input's declared kind, or not one of its `enumValues`.
+    """Raises RenderError for a value that does not fit its input's declared kind, or is not one of its `enumValues`.
 
-    Null is as good as no value where none is required. Inputs that are not declared pass, but for one that looks like
-    the name of one that is, and that is not given.
+    Null counts as absent where no value is required. Undeclared inputs pass, except one whose name resembles that of a
+    declared input without a value.
     """
     absent = [each.name for each in agent.inputs or () if each.name not in inputs]
     for name in inputs.keys() - {each.name for each in agent.inputs or ()}:
@@ -146,7 +146,7 @@ def require_kinds(agent: Agent, inputs: Mapping[str, Any]) -> None:
 
 
 def _fault(declared: Property, value: Any) -> str:
-    """Return why a value is not what is declared; "" when it is."""
+    """Return the reason why a value does not fit the declaration; "" when it fits."""
     name, kind = declared.name, declared.kind
     if kind == "thread":
         return "" if thread_messages(name, value) is not None else f"{value!r:.200} is not a list of messages"
@@ -156,7 +156,7 @@ def _fault(declared: Property, value: Any) -> str:
         except RenderError:
             return f"{value!r:.200} is not a text, or a map with `source`"
         return ""
-    from jsonschema import Draft202012Validator  # only where an input has such a kind
+    from jsonschema import Draft202012Validator  # only for inputs of such a kind
 
     schema = object_schema([declared.model_copy(update={"required": True})], LENIENT)
     given = {name: to_jsonable_python(value, fallback=str)}
@@ -176,7 +176,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def loaded_agent(agent: Agent | str | PathLike[str], choice: ModelChoice = AS_WRITTEN) -> Agent:
-    """The agent, as its file is now, with that model. Raises what `load` raises."""
+    """Return the agent, read from its file now, with that model. Raises the errors of `load`."""
     if isinstance(agent, Agent):
         return with_other_model(agent, choice) if any(choice) else agent
     return load(agent, defer_environment=True, choice=choice)

@@ -1,4 +1,4 @@
-"""Starts runs, and gives handles on those that were started before."""
+"""Starts runs, and returns handles on earlier ones."""
 
 from __future__ import annotations
 
@@ -43,18 +43,16 @@ async def start_run(
 ) -> RunHandle[T]:
     """Start a run and return without waiting for it.
 
-    The prompt is rendered here (`prepare`) unless `messages` gives the conversation to start from, as for the
-    next turn (§14). `id` becomes the workflow id; without one, `readable_id` makes one. The output is read as
-    `output_type`: a pydantic model, a dataclass, a TypedDict, or str; it stands in for `outputs` where the agent has
-    none. `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` stand in the place of what the agent's file says,
-    if it says something. `start` are the fields of `StartOptions`.
+    The prompt is rendered here (`prepare`) unless `messages` gives the conversation to start from, as for the next turn
+    (§14). `id` becomes the workflow id; without one, `readable_id` makes one. `output_type` is the type of the output:
+    a pydantic model, a dataclass, a TypedDict, or str; it replaces `outputs` if the agent has none. `model` (an id, or
+    `PROVIDER/ID`), `provider` and `endpoint` override the agent's file. `start` are the fields of `StartOptions`.
 
-    Raises TypeError for an argument that there is not, or of another type, what `load` and `prepare` raise,
-    `InvokerError` for a provider that is not installed here, `LoadError` for an API that no agent can use,
-    `ConfigurationError` for a literal secret in the agent, a secret in what the run is found by (id, task queue,
-    tenant, search attributes) and an `output_type` that can't be asked of a model or is not that of the agent's
-    `outputs`, `ValueError` for a priority or tenant that can't be, `PayloadTooLargeError`, and
-    `WorkflowAlreadyStartedError` when a run of that id is under way.
+    Raises TypeError for an unknown argument or one of another type, the errors of `load` and `prepare`, `InvokerError`
+    for a provider that is not installed here, `LoadError` for an API that no agent can use, `ConfigurationError` for a
+    literal secret in the agent, a secret in a searchable field (id, task queue, tenant, search attributes) and an
+    `output_type` that models can't be asked for or that contradicts the agent's `outputs`, `ValueError` for an invalid
+    priority or tenant, `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that id is open.
     """
     require(agent=agent, inputs=inputs, messages=messages, id=id, task_queue=task_queue)
     require_known("start_run", start, [*inspect.signature(start_run).parameters, *StartOptions.__annotations__])
@@ -81,10 +79,10 @@ async def start_run(
 def get_run(
     client: Client, id: str, *, output_type: OutputType[T] | None = None, voucher: Voucher | None = None
 ) -> RunHandle[T]:
-    """Return a handle on the run of that id; its output is read as `output_type`.
+    """Return a handle on the run of that id; its output has the type `output_type`.
 
-    A `voucher` signs the decisions and steering messages that are sent by this handle, for the person it names.
-    Nothing is asked yet: the handle's first call shows whether the run exists. Raises TypeError for an id that is none.
+    A `voucher` signs the decisions and steering messages of this handle, for the person it names. The handle's first
+    call shows whether the run exists; this function does not contact the server. Raises TypeError for an invalid id.
     """
     require(run=id)
     return RunHandle(with_converter(client), id, output_type=output_type, voucher=voucher)
