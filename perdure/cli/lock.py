@@ -23,7 +23,7 @@ from .problems import FAILED, UsageProblem
 
 
 def lock(
-    agents: Annotated[list[Path], typer.Argument(metavar="AGENT.prompty…", help="The agents whose tools are pins_of.")],
+    agents: Annotated[list[Path], typer.Argument(metavar="AGENT.prompty…", help="The agents whose tools are pinned.")],
     update: Annotated[bool, typer.Option("--update", help="Accept the changes.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit code 1 without a lock or if it differs. For CI.")

@@ -52,6 +52,12 @@ def test_the_help_says_of_each_command_what_its_function_says(entry: Entry) -> N
     assert " ".join(command.help.partition("\n\n")[0].split()) == entry.help
 
 
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_no_name_of_the_code_stands_in_the_help_of_an_option(entry: Entry) -> None:
+    texts = [text for each in load_command(entry).params if (text := getattr(each, "help", None))]
+    assert [text for text in texts if re.search(r"(?<![\w.`{/])[a-z]+_[a-z_]+(?![\w(`}]|\.\w)", text)] == []
+
+
 def test_the_help_lists_each_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     listed = re.findall(r"^  ([a-z][a-z-]+)  ", capsys.readouterr().out, re.MULTILINE)
