@@ -1,4 +1,4 @@
-"""`python -m perdure.cli`, which is what `perdure` runs."""
+"""`python -m perdure.cli`: the same as `perdure`."""
 
 from __future__ import annotations
 

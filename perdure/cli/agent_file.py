@@ -1,4 +1,4 @@
-"""Loads the agent that a command names, with its inputs, and a scripted model where one is asked for."""
+"""Loads a command's agent with its inputs, and replaces its model with a scripted one on request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .problems import Failure, UsageProblem
 from .surroundings import declarations_by, further_checks
 from .user_code import load_named
 
-if TYPE_CHECKING:  # Only --scripted needs what tests need.
+if TYPE_CHECKING:  # Only --scripted needs the testing modules.
     from ..client.starting import StartOptions
     from ..testing import Script, ScriptedModel
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:  # Only --scripted needs what tests need.
 def load_agent(path: Path, choice: ModelChoice = AS_WRITTEN) -> Agent:
     """Load the agent in the file, with that model.
 
-    Raises `UsageProblem` when there is no such file, `LoadError` when it is invalid.
+    Raises `UsageProblem` for a missing file, `LoadError` for an invalid one.
     """
     require_file(path)
     with warnings.catch_warnings():
-        # `check` lists them, with their lines.
+        # `check` lists the errors, with their lines.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", PromptyWarning)
         return load(path, defer_environment=True, choice=choice)
@@ -54,10 +54,10 @@ def load_checked(
     elsewhere: bool = False,
     quiet: bool = False,
 ) -> Agent:
-    """Load the agent in the file, with that model, and say all that would keep it from running or looks wrong.
+    """Load the agent in the file, with that model, and report errors and warnings.
 
-    `further_checks` explains the arguments; without a model, nothing that looks wrong with it is said. When `quiet`,
-    only errors are said. Raises what `load_agent` does, and `Failure` when the file has errors, all of which are said.
+    `further_checks` explains the arguments; without a model, there are no warnings about it. When `quiet`, only errors
+    are reported. Raises like `load_agent`, and `Failure` when the file has errors, after reporting all of them.
     """
     require_file(path)
     functions = functions or {}
@@ -65,7 +65,7 @@ def load_checked(
     further.append(declarations_by(functions, are_all=False))
     problems = check(path, also=further, choice=choice)
     if not has_model:
-        # Its key need not be there, for example.
+        # For example, its key may be absent.
         problems = [each for each in problems if each.severity == "error" or not each.field.startswith("model.")]
     errors = [problem for problem in problems if problem.severity == "error"]
     old = [problem for problem in problems if problem.is_first_format]
@@ -79,7 +79,7 @@ def load_checked(
 
 
 def tell(path: Path, problems: Sequence[Problem]) -> None:
-    """Say what is wrong with the agent's file, a line for each problem."""
+    """Report the problems of the agent's file, a line for each."""
     for problem in problems:
         place = f"{path}:{problem.line}" if problem.line else str(path)
         field = f"{problem.field}: " if problem.field else ""
@@ -87,7 +87,7 @@ def tell(path: Path, problems: Sequence[Problem]) -> None:
 
 
 def require_file(path: Path) -> None:
-    """Raises `UsageProblem`, which says what agents are here, unless the path is a file that may be an agent's."""
+    """Raises `UsageProblem`, with a list of the agents here, unless the path is a file that may be an agent's."""
     if path.suffix in (".py", ".pyi", ".pyc"):
         option = f"--tools {shell_word(str(path))}"
         raise UsageProblem(f"{str(path)!r} is Python code. Expected an agent's .prompty file; tools: {option}")
@@ -104,9 +104,9 @@ def require_file(path: Path) -> None:
 
 @contextmanager
 def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
-    """Yield the agent; while the block runs, the script that `source` names answers in the place of every model.
+    """Yield the agent; while the block runs, the script from `source` answers instead of every model.
 
-    None leaves the agent as it is. Raises `UsageProblem` when there is no such script.
+    None leaves the agent as it is. Raises `UsageProblem` for a missing script.
     """
     if source is None:
         yield agent
@@ -119,13 +119,13 @@ def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
 
 
 def endpoint_of(agent: Agent) -> str:
-    """Return the address of the agent's model; "" for the provider's own."""
+    """Return the address of the agent's model; "" for the provider's default."""
     connection = agent.model.connection if agent.model else None
     return (connection and connection.endpoint) or ""
 
 
 def script_at(endpoint: str, source: str) -> ScriptedModel:
-    """Scripted model at the port that `endpoint` names. Raises `UsageProblem` when there is no such script."""
+    """Return the scripted model, at the port in `endpoint`. Raises `UsageProblem` for a missing script."""
     from ..testing import ScriptedModel
 
     return ScriptedModel(_load_script(source), port=urlsplit(endpoint).port or 0)
@@ -160,7 +160,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> JsonObject:
-    """Read the inputs; a pair wins over the file. Raises `UsageProblem`, which names the option that is wrong."""
+    """Read the inputs; a pair overrides the file. Raises `UsageProblem`, which names the wrong option."""
     inputs = _read_json_file(json_file) if json_file else {}
     kinds = {declared.name: declared.kind for declared in agent.inputs or []}
     for pair in pairs:
@@ -180,7 +180,7 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> J
 
 
 def read_deps(given: str | None) -> StartOptions:
-    """Return the deps of the option `--deps`, if it was given. Raises `UsageProblem`."""
+    """Return the deps of the option `--deps`, if given. Raises `UsageProblem`."""
     if given is None:
         return {}
     shown = f"--deps {given!r:.80}"
@@ -191,7 +191,7 @@ def read_deps(given: str | None) -> StartOptions:
 
 
 def read_given(agent: Agent | None, pairs: Sequence[str], json_file: Path | None) -> JsonObject:
-    """Read the inputs given for an agent's prompt; none is required. Raises `UsageProblem` like `read_inputs`."""
+    """Read inputs for an agent's prompt without requiring any. Raises `UsageProblem` like `read_inputs`."""
     if agent is None:
         if pairs or json_file:
             raise UsageProblem("--input: inputs are for the prompt of another agent, expected --agent with it")
@@ -213,7 +213,7 @@ def _read_json_file(path: Path) -> JsonObject:
 
 
 def _value(pair: str, kind: str, text: str) -> Any:
-    """Return the value of `text`, or of the file that `@path` names, in the form that the input's kind calls for."""
+    """Return the value of `text`, or of the file in `@path`, converted to the input's kind."""
     if text.startswith("@"):
         path = Path(text[1:])
         if kind in _MEDIA:

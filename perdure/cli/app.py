@@ -1,4 +1,4 @@
-"""All commands of `perdure`: their names, and what is imported when one is typed."""
+"""The commands of `perdure`: their names, and the module that each one imports."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .completion import choose_server
 
 
 class Entry(NamedTuple):
-    """Line of the table."""
+    """A row of the table."""
 
     name: str
     module: str
-    """Where its function is, in this room; the function has the command's name, with `_` for `-`."""
+    """The module of its function in this room; the function has the command's name, with `_` for `-`."""
     help: str
     """The first paragraph of the function's docstring."""
 
@@ -30,7 +30,7 @@ GROUPS = {
         Entry("run", "run", "Run an agent."),
         Entry("chat", "chat.chat", "Talk with an agent."),
         Entry("resume", "resume", "Start a worker for a run, and follow the run."),
-        Entry("fork", "fork", "Start a new run with the conversation of another one, as it stood before an iteration."),
+        Entry("fork", "fork", "Start a new run from another run's conversation, as it was before an iteration."),
         Entry("rerun", "rerun", "Replay a run against another model, and compare the two."),
         Entry("schedule", "schedule", "Start runs on a schedule: at times, or at intervals."),
     ),
@@ -39,10 +39,10 @@ GROUPS = {
         Entry("show", "show", "Show what a run did, a line for each iteration."),
         Entry("status", "read", "Print the status of a run."),
         Entry("result", "read", "Wait for a run and print its answer; or print the result of one of its tool calls."),
-        Entry("ls", "ls", "List runs; those that have begun or ended last come first."),
-        Entry("events", "events", "Print what a run did, one event per line."),
+        Entry("ls", "ls", "List runs; the latest start or end comes first."),
+        Entry("events", "events", "Print a run's events, one per line."),
         Entry("messages", "read", "Print the conversation of a run."),
-        Entry("export", "export", "Print everything that is recorded of a run, as JSON lines."),
+        Entry("export", "export", "Print a run's whole record as JSON lines."),
         Entry(
             "trace",
             "trace",
@@ -50,14 +50,14 @@ GROUPS = {
         ),
     ),
     "Decide and steer": (
-        Entry("approve", "decide", "Let a waiting tool call be executed."),
-        Entry("deny", "decide", "Refuse a waiting tool call."),
+        Entry("approve", "decide", "Approve a waiting tool call."),
+        Entry("deny", "decide", "Deny a waiting tool call."),
         Entry("answer", "decide", "Answer a question of a run's model."),
-        Entry("complete", "complete", "Finish a tool call that waits for another system."),
+        Entry("complete", "complete", "Complete a tool call that waits for another system."),
         Entry("steer", "control", "Send a message to a run."),
         Entry("cancel", "control", "Cancel a run, or many."),
         Entry("pause", "pause", "Keep runs from making a further model or tool call."),
-        Entry("go-on", "go_on", "Let a held run go on, or many."),
+        Entry("go-on", "go_on", "Resume a held run, or many."),
         Entry(
             "delete",
             "delete",
@@ -83,53 +83,53 @@ GROUPS = {
         Entry(
             "doctor", "doctor.doctor", "Examine the server, its workers and its open runs; print findings and cures."
         ),
-        Entry("check", "check", "Say which open runs and sessions could not go on with other tools."),
+        Entry("check", "check", "List open runs and sessions that would break with other tools."),
         Entry("sweep", "sweep", "Delete unreferenced values from the storage."),
         Entry("backup", "backup", "Copy the embedded server's database to a file, while it runs or not."),
-        Entry("restore", "backup", "Put a copy in the place of the embedded server's database, which must not run."),
+        Entry("restore", "backup", "Replace the embedded server's database with a copy; the server must not run."),
         Entry(
             "codec-server", "encryption", "Run the codec server, which decodes payloads for the Temporal UI and CLI."
         ),
         Entry("encryption-key", "encryption", "Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY."),
     ),
 }
-"""The commands by what they are for, as the help lists them."""
+"""The commands by purpose, as the help lists them."""
 ENTRIES = {entry.name: entry for entries in GROUPS.values() for entry in entries}
 
 
 class PlainCommand(TyperCommand):
-    """A command that reports a value that an option does not take in plain words."""
+    """A command that reports an option's invalid value in plain words."""
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """Read the command line, as `TyperCommand` does. Raises what it raises."""
+        """Read the command line as `TyperCommand` does, with its errors. Raises click's errors."""
         try:
             return super().make_context(*arguments, **settings)
         except typer.BadParameter as problem:
-            # Typer raises it from pydantic's ValidationError, which is not imported for it here.
+            # Typer's error comes from pydantic's ValidationError; importing pydantic for it would be slow.
             details: list[Any] = getattr(problem.__cause__, "errors", list)()
             if details:
                 problem.message = "; ".join(map(fault_text, details))
             raise
         except Exception as problem:
-            # Click's own class for an unknown option, which typer does not give out.
+            # Click's own class for an unknown option, which typer does not export.
             if (option := getattr(problem, "option_name", None)) in _OF_PERDURE:
                 problem.message = f"{option} goes before the command: perdure {option} … {self.name}"  # type: ignore[attr-defined]
             raise
 
 
 _OF_PERDURE = ("--address", "--namespace", "--data-dir")
-"""Options that stand before the command."""
+"""Options that precede the command."""
 
 
 class LazyCommands(TyperGroup):
-    """Knows the names and helps of all commands, and imports the one that is typed."""
+    """Knows the names and helps of all commands, and imports only the typed one."""
 
     def __init__(self, **settings: Any) -> None:
         listed = {name: TyperCommand(name, help=entry.help) for name, entry in ENTRIES.items()}
         super().__init__(**{**settings, "commands": listed})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command that the first argument names."""
+        """Find the command named by the first argument."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, found and load_command(ENTRIES[str(found.name)]), rest
 
@@ -166,9 +166,9 @@ def _choose_codec(
 
 
 def load_command(entry: Entry) -> Any:
-    """Import the command of a line, and add the option that all commands have which read payloads.
+    """Import the command of an entry, and add the option that all commands share which read payloads.
 
-    A `typer.Typer` in its place is a command with commands of its own.
+    A `typer.Typer` in its place is a command with subcommands.
     """
     loaded = _loaded(entry)
     for command in () if entry.name in WITHOUT_CODEC else getattr(loaded, "commands", {"": loaded}).values():

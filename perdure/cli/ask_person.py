@@ -1,4 +1,4 @@
-"""Asks on the terminal about calls that wait, while the run is being watched."""
+"""Asks on the terminal about pending calls while the person watches the run."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from .problems import Failure, UsageProblem
 from .screen import Screen
 
 DENIED = "denied by a person"
-"""The reason of a denial without one."""
+"""The reason of a denial without a given one."""
 
 
 class CallToDecide(NamedTuple):
-    """Call that a decision is about."""
+    """The call that a decision is about."""
 
     id: str
     digest: str | None
-    """Of what waits now, so that the decision counts for nothing else; None when nothing of that id waits."""
+    """The pending call's digest, so that the decision counts for that call only; None when no call of that id waits."""
     shown: str
     run: RunHandle
-    """The run that takes the decision: this one, or one that it has called."""
+    """The run to which the decision is sent: this one, or one that it called."""
 
 
 async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | None) -> CallToDecide:
-    """Call of that id and digest, None meaning the only one that waits. Raises `Failure` when that is unclear.
+    """Return the call of that id and digest; None means the only pending one. Raises `Failure` when that is ambiguous.
 
-    A given id that does not wait, or with another digest, is for the run to judge: the same decision may have been
-    taken before.
+    A given id that does not wait, or with another digest, is left to the run: it may have received the same decision
+    before.
     """
     status = await handle.status()
     named = [each for each in status.pending_approvals if call_id in (None, each.call_id)]
@@ -76,7 +76,7 @@ def _run_of(handle: RunHandle, pending: PendingApproval) -> RunHandle:
 
 
 def times(pending: JsonView) -> str:
-    """Since when something waits, and until when if there is a deadline."""
+    """Return the start of a wait, and its deadline if there is one."""
     until = f" until {local_time(pending['deadline'])}" if pending.get("deadline") else ""
     return f"since {local_time(pending['since'])}{until}{_who_decides(pending)}"
 
@@ -92,12 +92,12 @@ def _who_decides(pending: JsonView) -> str:
 
 
 def local_time(seconds: float) -> str:
-    """Return a time as people read it: local, to the second."""
+    """Return a time for people to read: local, to the second."""
     return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def read_arguments(text: str, where: str) -> JsonObject:
-    """Arguments that a person typed as JSON. Raises `UsageProblem`; `where` is what they were typed after."""
+    """Parse arguments that a person typed as JSON. Raises `UsageProblem`, which names their place, `where`."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -108,7 +108,7 @@ def read_arguments(text: str, where: str) -> JsonObject:
 
 
 def this_user() -> str | None:
-    """Return the name of the person who types; None where the system has none."""
+    """Return the name of the current user; None if the system has none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -120,12 +120,12 @@ _ANSWER, _CHOICE = "    type your answer", "    type your answer, or the number 
 _SETTLED = ("decided", "stale", "unknown", "ended")
 """Kinds of refusals after which the question is moot."""
 _SHOWN_ARGUMENTS = 2000
-"""Characters: who approves must see what."""
+"""Characters: an approver must see the arguments."""
 
 
 @asynccontextmanager
 async def asker_of(handle: RunHandle, screen: Screen | None) -> AsyncIterator[Asker | None]:
-    """Within it, the questions of the run are asked on the terminal; None where there is nobody to ask."""
+    """Ask the run's questions on the terminal while the block runs; yields None without a person to ask."""
     if screen is None:
         yield None
         return
@@ -140,7 +140,7 @@ async def asker_of(handle: RunHandle, screen: Screen | None) -> AsyncIterator[As
 
 
 class Asker:
-    """Asks one question after another, and withdraws one that is answered elsewhere."""
+    """Asks one question after another, and withdraws one that another terminal answers."""
 
     def __init__(self, handle: RunHandle, screen: Screen) -> None:
         self._handle = handle
@@ -150,16 +150,16 @@ class Asker:
         self._settled = asyncio.Event()
 
     def ask(self, requested: RunEvent) -> None:
-        """Ask about a call, when it is its turn."""
+        """Queue a question about a call."""
         self._asked.put_nowait(requested)
 
     def settle(self, completed: RunEvent) -> None:
-        """Ask no longer about a call that was decided, here or elsewhere."""
+        """Withdraw the question about a call that was decided, here or elsewhere."""
         if self._current and _place(self._current) == _place(completed):
             self._settled.set()
 
     async def ask_all(self) -> None:
-        """Ask until this is cancelled."""
+        """Ask until cancelled."""
         while True:
             self._current = await self._asked.get()
             self._settled.clear()
@@ -176,7 +176,7 @@ class Asker:
                 return
 
     async def _waits(self, requested: RunEvent) -> bool:
-        """Return whether the call still waits: it may have been decided while another question was asked."""
+        """Return whether the call still waits: it may have been decided during another question."""
         try:
             pending = (await self._run_of(requested).status()).pending_approvals
         except RPCError as error:
@@ -185,11 +185,11 @@ class Asker:
         return requested.data["digest"] in [each.digest for each in pending if each.run_id is None]
 
     def _run_of(self, requested: RunEvent) -> RunHandle:
-        """Return the run that takes the decision."""
+        """Return the run to which the decision is sent."""
         return self._handle.called(requested.run_id) if requested.run_id else self._handle
 
     async def _send_decision(self, requested: RunEvent, line: str) -> bool:
-        """Send the decision that the line expresses; False when the question must be put again."""
+        """Send the decision that the line expresses; return False when the question must be asked again."""
         decide = self._answer if requested.data.get("kind") == "question" else self._decide
         try:
             return await decide(requested, line)
@@ -238,7 +238,7 @@ def _signature(requested: RunEvent) -> JsonObject:
 
 
 def _show(data: JsonView) -> None:
-    """Show what is asked, and what can be typed."""
+    """Show the question and the possible answers."""
     reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
     if data.get("kind") == "question":
         say(f"  {one_line(str(data['arguments'].get('question')), 2000)}{reason}", "strong")

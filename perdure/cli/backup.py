@@ -24,7 +24,7 @@ Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The copy.")]
 def backup(file: Copy, as_json: options.AsJson = False) -> None:
     """Copy the embedded server's database to a file, while it runs or not.
 
-    Everything that was recorded until then is in it; what is stored elsewhere (PERDURE_STORAGE) is not.
+    The copy has everything recorded until then; values stored elsewhere (PERDURE_STORAGE) are not in it.
     """
     execute(_back_up(file, as_json))
 
@@ -42,10 +42,10 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace the database without being asked.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Put a copy in the place of the embedded server's database, which must not run.
+    """Replace the embedded server's database with a copy; the server must not run.
 
-    Runs that were under way go on from where the copy has them: what they did since is done again. The database that
-    was there is kept beside it.
+    Open runs continue from their state in the copy and repeat their later work. The replaced database stays in the data
+    folder under another name.
     """
     execute(_restore(file, yes, as_json))
 

@@ -1,4 +1,4 @@
-"""`perdure check`: whether open runs can live with other tools, before these are deployed."""
+"""`perdure check`: finds open runs that would break with new tools, before you deploy these."""
 
 from __future__ import annotations
 
@@ -37,34 +37,34 @@ AT_A_TIME = 10
 
 
 class Need(NamedTuple):
-    """What an open run, or the next turn of a session, needs of a worker."""
+    """The needs of an open run, or of a session's next turn."""
 
     run: str
     agent: Agent
     signatures: Mapping[str, RecordedSignature]
-    """What the tools' functions took when the run began, by name."""
+    """The signatures of the tools' functions when the run began, by name."""
     options: RunOptions
     restricted: tuple[str, ...] = ()
-    """Tools about whose calls only those may decide for whom a gateway vouches."""
+    """Tools whose calls need a decision by a person for whom a gateway vouches."""
     is_mocked: bool = False
-    """Whether other answers stand for those of its models."""
+    """Whether mock answers replace those of its models."""
     later: tuple[Need, ...] = ()
-    """The same of the agents as which the run may go on."""
+    """The needs of the agents to which the run may hand over."""
 
     @property
     def models(self) -> Sequence[Model]:
-        """Those that may be asked."""
+        """The models that may be called."""
         return () if self.is_mocked else self.agent.models
 
     @property
     def recorded_tools(self) -> list[RecordedTool]:
-        """Its tools whose functions are known as they were when it began."""
+        """Its tools whose functions were recorded when it began."""
         tools, signatures = self.agent.tools or (), self.signatures
         return [RecordedTool(tool=each, signature=signatures[each.name]) for each in tools if each.name in signatures]
 
     @property
     def functions(self) -> list[str]:
-        """Names of its tools that only a function of that name executes."""
+        """Names of its tools that need a function of that name."""
         return [tool.name for tool in self.agent.tools or () if tool.kind == "function"]
 
     @property
@@ -79,18 +79,19 @@ class Need(NamedTuple):
 
 
 class Break(NamedTuple):
-    """Why a run can't live with the tools."""
+    """The reason why a run would break with the tools."""
 
     run: str
     why: str
-    """For programs: `missing`, `signature`, `kind`, `guardrails`, `instructions`, `prepare_tools`, `compactor`, and
-    `unread` where it can't be read."""
+    """For programs: `missing`, `signature`, `kind`, `guardrails`, `instructions`, `prepare_tools`, `compactor`, or
+    `unread` for a run that can't be read.
+    """
     text: str
     tool: str = ""
 
 
 async def needs_of(client: Client, runs: Sequence[WorkflowExecution]) -> list[Need | Break]:
-    """Return what the runs and sessions need; a `Break` for one that can't be read, such as an encrypted one."""
+    """Return the needs of the runs and sessions; a `Break` for one that can't be read, such as an encrypted one."""
     free = asyncio.Semaphore(AT_A_TIME)
 
     async def read(run: WorkflowExecution) -> Need | Break | None:
@@ -119,20 +120,20 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
 
 
 def later_needs(run: str, setup: RunInput | SessionSetup) -> tuple[Need, ...]:
-    """Return the needs of the agents that the run, or the session's next one, may be handed over to."""
+    """Return the needs of the agents to which the run, or the session's next one, may hand over."""
     others = [each for each in handoffs_of(setup.agent, setup.agents).values() if each != setup.agent]
     options = [options_after_handoff(setup.options, setup.agent, each, setup.given) for each in others]
     return tuple(Need(run, each, {}, chosen) for each, chosen in zip(others, options, strict=True))
 
 
 def undeclared(tools: Mapping[str, Callable[..., Any]]) -> list[str]:
-    """Return the names of the functions that do not say whether a call may be repeated."""
+    """Return the names of the functions that do not declare whether a call may be repeated."""
     specs = {name: getattr(function, "__tool_spec__", None) or ToolSpec(name=name) for name, function in tools.items()}
     return sorted(name for name, spec in specs.items() if spec.idempotent and not spec.safe_to_repeat)
 
 
 def breaks(need: Need, code: UserCode, toolbox: ToolBox) -> Iterator[Break]:
-    """Yield why the run can't live with this code."""
+    """Yield the reasons why the run would break with this code."""
     for tool in need.agent.tools or ():
         try:
             handler = toolbox.resolve(tool.name, need.agent)
@@ -172,11 +173,11 @@ def check(
     ] = 10_000,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say which open runs and sessions could not go on with other tools.
+    """List open runs and sessions that would break with other tools.
 
-    They are asked what they need: tools, what the functions of these took when the run began, kinds of tools,
-    guardrails and compactors. Give the options that the new workers will have. Exit code 1 where a run would break.
-    The functions that do not say whether a call may be repeated are named, too.
+    Each run's needs are compared with the options for the new workers: tools, the recorded signatures of their
+    functions, kinds of tools, guardrails and compactors. Exit code 1 if a run would break. Functions that do not
+    declare whether a call may be repeated are listed too.
     """
     code = load_user_code(tools or (), guardrails or (), compactor or (), [])
     execute(_check(code, task_queue, limit, as_json))

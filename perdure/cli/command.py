@@ -27,7 +27,7 @@ from .problems import DONE, FAILED, INTERRUPTED, UsageProblem
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["text", "json"]
 ABOUT = ("run", "tool", "call", "attempt")
-"""What a record may say beside its text: which run, tool, call and attempt its line is about."""
+"""The fields of a log record besides its text: the run, tool, call and attempt."""
 
 _OTHERS: dict[str, str] = {"debug": "DEBUG", "info": "WARNING", "warning": "WARNING", "error": "ERROR"}
 """perdure's level → that of all other libraries."""
@@ -39,7 +39,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def use_command_class(command_class: type[TyperCommand]) -> Callable[[_Function], _Function]:
-    """Decorate a command's function: its arguments are read by this class."""
+    """Decorate a command's function so that this class parses its arguments."""
 
     def note(function: _Function) -> _Function:
         function.__dict__["command_class"] = command_class
@@ -49,14 +49,14 @@ def use_command_class(command_class: type[TyperCommand]) -> Callable[[_Function]
 
 
 class TextFormatter(logging.Formatter):
-    """Record as lines of text, in which control characters are escaped."""
+    """Formats a record as lines of text with control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):
-    """Record as a JSON object on one line."""
+    """Formats a record as a JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: JsonObject = {
@@ -71,7 +71,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to what stderr is at the time: while a run is shown on a terminal, that puts log lines above the view."""
+    """Writes to the current stderr: while a terminal shows a run, log lines appear above the view."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -83,10 +83,10 @@ class StderrHandler(logging.StreamHandler[TextIO]):
 
 
 def configure(default: Level, *, metrics: str | None = None) -> None:
-    """Set up the log of this process as the environment says, which the options have written; `default` is the level.
+    """Set up the log of this process from the environment, which the options have set; `default` is the level.
 
-    `metrics` is where metrics are served, if they are. Raises `UsageProblem` for a level or a format that does not
-    exist, and `ConfigurationError` where no metrics can be served.
+    `metrics` is the address at which to serve metrics, if any. Raises `UsageProblem` for an unknown level or format,
+    and `ConfigurationError` when metrics can't be served.
     """
     level = _choice(LEVEL_VARIABLE, default, get_args(Level))
     form = _choice(FORMAT_VARIABLE, "text", get_args(Format))
@@ -121,8 +121,8 @@ def _choice(variable: str, default: str, known: tuple[str, ...]) -> str:
 
 
 def _set_up_core(level: str, metrics: str | None) -> None:
-    """Let Temporal's core log here too, instead of writing to the console in its own way, and serve metrics."""
-    # What runs no coroutine, such as `perdure validate`, needs no Temporal.
+    """Send the log of Temporal's core here instead of the console, and serve metrics."""
+    # A command without a coroutine, such as `perdure validate`, does not need Temporal.
     from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
@@ -131,27 +131,27 @@ def _set_up_core(level: str, metrics: str | None) -> None:
     if metrics is None:
         runtime = Runtime(telemetry=TelemetryConfig(logging=logged))
     else:
-        from ..worker.metrics import metrics_runtime  # most commands serve no metrics, and need nothing of a worker
+        from ..worker.metrics import metrics_runtime  # most commands serve no metrics
 
         runtime = metrics_runtime(metrics, logging=logged)
     Runtime.set_default(runtime, error_if_already_set=False)
 
 
 def say_as_configured() -> None:
-    """From now on, what a command says has the form of its log."""
+    """Give the command's messages the form of its log from now on."""
     if os.environ.get(FORMAT_VARIABLE, "").lower() == "json":
         console.say_as(_log_line)
 
 
 def _log_line(text: str, tone: console.Tone) -> str:
-    """Return what a command says, in the form of its log; "" for an empty line."""
+    """Return a message in the form of the command's log; "" for an empty line."""
     level = logging.ERROR if tone == "bad" else logging.INFO
     record = logging.LogRecord("perdure.cli", level, "", 0, text.strip(), None, None)
     return JsonFormatter().format(record) if text.strip() else ""
 
 
 LEAVE_SECONDS = 20.0
-"""After SIGTERM, and what a service gives its work to finish, the process ends, whatever it still waits for."""
+"""The process ends this long after SIGTERM plus a service's grace period, whatever it still waits for."""
 
 
 def execute(
@@ -162,17 +162,18 @@ def execute(
     grace: float = 0.0,
     leave_after: float = LEAVE_SECONDS,
 ) -> None:
-    """Run the coroutine and end the command with the exit code that it returns; None is 0.
+    """Run the coroutine and end the command with its exit code; None is 0.
 
-    SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130. A service has no other
-    end, so after SIGTERM its exit code is 0. Raises `typer.Exit` with any other code than 0. What has not ended
-    `grace` and `leave_after` seconds after SIGTERM is left, such as a thread that never returns.
+    SIGTERM acts like Ctrl-C: it cancels the coroutine, which cleans up, and the exit code is 130. For a service,
+    SIGTERM is the normal end, with exit code 0. Raises `typer.Exit` for any other code than 0. `grace` and
+    `leave_after` seconds after SIGTERM the process ends without waiting longer, for example for a thread that never
+    returns.
 
-    `metrics` is the `HOST:PORT` where this process serves metrics, for Prometheus. Raises `ConfigurationError` when
+    `metrics` is the `HOST:PORT` at which this process serves metrics for Prometheus. Raises `ConfigurationError` when
     that is not possible.
 
-    A service logs for its operator, begun and ended runs included; other commands tell their user themselves what they
-    do, and log errors. From here on, the garbage collector looks at what is made, not at what was imported.
+    A service logs for its operator, including starts and ends of runs; other commands inform their user themselves, and
+    log errors. From here on, the garbage collector skips imported objects.
     """
     if not gc.isenabled():
         gc.freeze()
@@ -210,7 +211,7 @@ async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigte
 
 
 def _leave(seconds: float) -> None:
-    """End the process, from a thread of its own: the event loop may wait for another thread for ever."""
+    """End the process from another thread: the event loop may wait for a thread forever."""
     console.say(f"perdure: not everything has ended within {seconds:g} s of SIGTERM: it is left", "bad")
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`perdure complete`: finish a tool call that waits for another system."""
+"""`perdure complete`: completes a tool call that waits for another system."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def complete(
     by: options.By = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Finish a tool call that waits for another system.
+    """Complete a tool call that waits for another system.
 
-    The tool has given the token away (perdure docs later). A call is finished once: the same again changes nothing.
+    The tool has passed the token on (perdure docs later). A call completes once: the same again changes nothing.
     """
     execute(_complete(token, _result_to_send(result, error), error, by, as_json))
 

@@ -1,4 +1,4 @@
-"""What the shell completes, ids of runs on a server that answers at once, and the filters of `perdure ls`."""
+"""Shell completion of run ids, from a server that answers at once, and the filters of `perdure ls`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from temporalio.client import WorkflowExecutionStatus
 
 SECONDS = 2.0
-"""Whoever presses the tab key waits no longer."""
+"""The longest wait after a press of the tab key."""
 LIMIT = 30
 
 
 def choose_server(chosen: JsonView) -> None:
-    """Make the options by which a server is reached the environment of this process, which everything below reads."""
+    """Put the options for the server into the environment of this process, which everything below reads."""
     variables = {"address": "TEMPORAL_ADDRESS", "namespace": "TEMPORAL_NAMESPACE", "data_dir": "PERDURE_HOME"}
     for option, variable in {**variables, "codec": "PERDURE_CODEC"}.items():
         if value := chosen.get(option):
@@ -32,17 +32,17 @@ def choose_server(chosen: JsonView) -> None:
 
 
 def run_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the runs whose ids begin so, the newest first, each with its agent and status; never raises."""
+    """Return the runs whose ids begin so, newest first, each with its agent and status; never raises."""
     return _complete(context, incomplete, _query())
 
 
 def open_run_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Those of them that have not ended; never raises."""
+    """Return those of them that have not ended; never raises."""
     return _complete(context, incomplete, f"{_query()} AND ExecutionStatus = 'Running'")
 
 
 def session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the sessions whose ids begin so, the newest first, each with its agent and status; never raises."""
+    """Return the sessions whose ids begin so, newest first, each with its agent and status; never raises."""
     return _complete(context, incomplete, _query(SESSION_WORKFLOW))
 
 
@@ -59,13 +59,13 @@ def _complete(context: typer.Context, incomplete: str, query: str) -> list[tuple
         from ..client.embedded.state import use_running
 
         if not environment_names_a_server() and use_running() is None:
-            return []  # no server is started for this
+            return []  # completion starts no server
         from ..protocol.search_attributes import quote
 
         begins = f" AND WorkflowId STARTS_WITH {quote(incomplete)}" if incomplete else ""
         return asyncio.run(asyncio.wait_for(_find(f"{query}{begins}"), SECONDS))
     except Exception:
-        # Nothing may be written while the shell completes a line.
+        # Shell completion must write nothing.
         return []
 
 
@@ -98,7 +98,7 @@ _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 @dataclass(frozen=True)
 class Filters:
-    """Conditions for the runs that are listed; None and "" mean all."""
+    """Conditions for listed runs; None and "" mean all."""
 
     status: Status | None = None
     agent: str | None = None
@@ -172,7 +172,7 @@ def query_problem(message: str, filters: Filters) -> Failure | UsageProblem:
 
 
 def moment_of(option: str, age: str) -> datetime:
-    """Return a time before now, such as `2h`, or one that is given. Raises `UsageProblem` for what is neither."""
+    """Return the time for an age, such as `2h`, or for a given time. Raises `UsageProblem` for any other text."""
     found = _AGE.fullmatch(age.strip().lower())
     if found and found[2] in _UNITS:
         return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: float(found[1])})

@@ -1,4 +1,4 @@
-"""`perdure connect`: grant the workers of this user tokens for an MCP server, in a browser."""
+"""`perdure connect`: grants the workers of this user tokens for an MCP server, in a browser."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def connect(
 ) -> None:
     """Grant workers tokens for an MCP server, in a browser.
 
-    The tokens are kept in a file that only this user can read, in PERDURE_HOME, and never in a run. The workers of this
-    user on this machine use them and renew them.
+    perdure keeps the tokens in a file in PERDURE_HOME that only this user can read, and never in a run. The workers of
+    this user on this machine use and renew them.
     """
     found = _of_url(server, client_id, scopes) if "://" in server else _of_file(Path(server), tool)
     flow = _flow()

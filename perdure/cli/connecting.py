@@ -1,4 +1,4 @@
-"""What `perdure connect` does: shows where a person grants access, and receives what comes back."""
+"""The steps of `perdure connect`: shows the address at which a person grants access, and receives the answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = "HTTP/1.1 {0}\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: c
 
 
 async def connect_all(found: Mapping[str, OAuth], browser: Browser, *, as_json: bool) -> int:
-    """Connect to these servers, by the names that people know; returns the exit code. Raises `Failure`."""
+    """Connect to these servers, by display name; return the exit code. Raises `Failure`."""
     done: list[JsonObject] = []
     for name, oauth in found.items():
         async with browser.redirect() as address:
@@ -42,7 +42,7 @@ async def connect_all(found: Mapping[str, OAuth], browser: Browser, *, as_json: 
 
 
 class Browser:
-    """Shows where to grant, and receives what comes back: at a port of this machine, or pasted into the terminal."""
+    """Shows the address for the grant, and receives the answer: at a local port, or pasted into the terminal."""
 
     def __init__(self, port: int, opens: bool, seconds: float) -> None:
         self._port, self._opens, self._seconds = port, opens, seconds
@@ -50,7 +50,7 @@ class Browser:
 
     @asynccontextmanager
     async def redirect(self) -> AsyncIterator[str]:
-        """Yield the address that the browser is sent back to. Raises `Failure` for a port that is taken."""
+        """Yield the address to which the browser is redirected. Raises `Failure` for a port that is taken."""
         self._returned = asyncio.get_running_loop().create_future()
         try:
             server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, limit=64 * 1024)
@@ -69,7 +69,7 @@ class Browser:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read_line)
 
     async def receive(self) -> AuthorizationCodeResult:
-        """Return what came back. Raises `Failure` where that is a refusal, or does not come."""
+        """Return the answer. Raises `Failure` for a refusal, or without an answer."""
         try:
             async with asyncio.timeout(self._seconds):
                 found = await self._returned
@@ -105,6 +105,6 @@ class Browser:
             writer.write(PAGE.format(*page).encode())
             await writer.drain()
         except (OSError, ValueError, TimeoutError):
-            return  # A browser that goes away, or something else that knocks.
+            return  # The browser closed the connection, or another program connected.
         finally:
             writer.close()

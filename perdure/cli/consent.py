@@ -1,4 +1,4 @@
-"""Says what a recorded run would use of this machine, and asks first where somebody else may have written it."""
+"""Lists what a recorded run would use of this machine, and asks first if another person may have written it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ from .server_connection import CommandMemo
 async def require_consent(
     title: str, agent: Agent | None, memo: CommandMemo | None, *, is_own: bool, yes: bool, quiet: bool = False
 ) -> None:
-    """Say what the agent and the code of a memo use, and go on where that needs no asking, or a person says yes.
+    """List everything that a memo's agent and code use, and continue if no consent is needed or a person says yes.
 
-    Code below the current folder needs none; on a server of the user's own (`is_own`), nor does any file of the user's.
-    Of an agent and those that it records it is what a worker does whose owner has allowed nothing; on a server of the
-    user's own, anything.
-    Raises `UsageProblem` where nobody can be asked, and `Failure` for a no.
+    Code below the current folder needs no consent; on the user's own server (`is_own`), nor does any file of the
+    user's. An agent, and those that it records, may do as much as with a worker whose owner allowed nothing; on the
+    user's own server, anything. Raises `UsageProblem` without a person to ask, and `Failure` for a no.
     """
     sources = list(dict.fromkeys(_sources(memo))) if memo else []
     agents = [agent, *others_of(agent).values()] if agent else []
@@ -52,7 +51,7 @@ async def require_consent(
 
 
 def _sources(memo: CommandMemo) -> Iterator[Path]:
-    """Yield the files that are executed, or the folder in which a module is looked for, links followed."""
+    """Yield the files to execute, or the folder in which a module is searched, with links resolved."""
     folder = Path(memo.folder or ".")
     named = [source for sources in (memo.sources or {}).values() for source in sources]
     for source in [*named, *([memo.scripted] if memo.scripted else [])]:
@@ -66,7 +65,7 @@ def _may_be_loaded(path: Path, *, is_own: bool) -> bool:
     try:
         return is_own and path.stat().st_uid == os.getuid()
     except OSError:
-        return is_own  # It is not there, which is said when it is loaded.
+        return is_own  # The file is missing, which loading it reports.
 
 
 def _beyond(agent: Agent) -> list[str]:

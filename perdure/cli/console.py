@@ -1,4 +1,4 @@
-"""Output that the user sees: the answer on stdout, everything else on stderr, colour only on a terminal."""
+"""Output for the user: the answer on stdout, everything else on stderr, colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _answers: _Answers | None = None
 
 
 def say_as(form: Form) -> None:
-    """From now on, `say` writes what `form` makes of a text and its tone, on a line of its own, and nothing for ""."""
+    """Format later messages with `form`, from a text and its tone, each on a new line; "" writes nothing."""
     global _in_another_form
     _in_another_form = form
 
 
 def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
-    """Write to stderr; control characters are escaped, for much of what is said comes from a file or from a model."""
+    """Write to stderr with control characters escaped, since much of the text comes from files or models."""
     if _in_another_form is not None:
         if line := _in_another_form(text, tone):
             print(f"{line}\n", end="", file=sys.stderr, flush=True)  # In one piece: other threads write there, too.
@@ -60,8 +60,8 @@ def styled(text: str, tone: Tone) -> str:
 def answer(value: Any, *, exact: bool = False) -> None:
     """Write a part of the command's result to stdout: text on a line, anything else as JSON.
 
-    Control characters are escaped, as `say` does it. Text that is `exact`, such as a run's answer, is left as it is
-    where stdout is no terminal.
+    Control characters are escaped as by `say`. `exact` text, such as a run's answer, stays as it is unless stdout is a
+    terminal.
     """
     stream = _answers.stream if _answers else sys.stdout
     text = value if isinstance(value, str) else to_json(value)
@@ -74,9 +74,9 @@ def answers_beside_says() -> bool:
 
 
 def keep_stdout_for_answers() -> None:
-    """From now on, only `answer` writes to stdout; what anything else prints goes to stderr.
+    """Reserve stdout for `answer` from now on; any other output goes to stderr.
 
-    Called before the user's code is loaded, whose output would get into the answer, its child processes' too.
+    Call this before loading the user's code: its output, and that of its child processes, would mix with the answer.
     """
     global _answers
     if _answers is not None:
@@ -94,7 +94,7 @@ def give_stdout_back() -> None:
 
 
 class _Answers:
-    """Destination of answers while `sys.stdout`, and the file descriptor of stdout, are for nobody else."""
+    """The destination of answers while `sys.stdout`, and the file descriptor of stdout, are redirected."""
 
     def __init__(self, stdout: TextIO) -> None:
         self._stdout = self.stream = stdout
@@ -114,18 +114,20 @@ class _Answers:
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:
-    """Return the value as JSON, which no terminal acts on; what JSON has no form for becomes its `str`."""
+    """Return the value as JSON without terminal control characters; values that JSON can't represent become their
+    `str`.
+    """
     return visible_json(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
 
 
 def describe_call(name: str, arguments: Any, limit: int = 100) -> str:
-    """`name(arguments)` on one short line; the arguments are JSON text or any value."""
+    """Return `name(arguments)` on one short line; the arguments are JSON text or any value."""
     text = arguments if isinstance(arguments, str) else to_json(arguments, indent=None)
     return f"{name}({one_line(text, limit)})"
 
 
 def describe_seconds(seconds: float) -> str:
-    """Return a duration as people say it, such as `0.4 s`, `12 s`, `3 min 4 s`, `2 h 5 min` and `3 d 4 h`."""
+    """Return a duration for people to read, such as `0.4 s`, `12 s`, `3 min 4 s`, `2 h 5 min` and `3 d 4 h`."""
     if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f} s"
     whole = round(seconds)
@@ -137,9 +139,10 @@ def describe_seconds(seconds: float) -> str:
 
 
 def describe_usage(usage: JsonView) -> str:
-    """`1,240 tokens in, 56 out`, for a `Usage` as JSON; with cached tokens, `1,240 tokens in (91 % cached), 56 out`.
+    """Return `1,240 tokens in, 56 out` for a `Usage` as JSON; with cached tokens, `1,240 tokens in (91 % cached), 56
+    out`.
 
-    With an estimate of what lost attempts have used, it says so.
+    An estimate for lost attempts is marked as such.
     """
     read, written, lost = usage.get("input_tokens", 0), usage.get("output_tokens", 0), usage.get("lost_tokens", 0)
     estimated = f" (of these about {lost:,} in attempts that were lost)" if lost else ""
@@ -147,13 +150,13 @@ def describe_usage(usage: JsonView) -> str:
 
 
 def cached_text(usage: JsonView) -> str:
-    """Return the share of the input that came from the provider's cache, as ` (91 % cached)`; "" where none did."""
+    """Return the share of cached input tokens, such as ` (91 % cached)`; "" without any."""
     cached, read = usage.get("cached_input_tokens") or 0, usage.get("input_tokens") or 0
     return f" ({min(100, 100 * cached // read)} % cached)" if cached and read else ""
 
 
 def decision_text(data: JsonView) -> str:
-    """Return what a person has decided, such as `denied by Ann: too expensive`."""
+    """Return a person's decision, such as `denied by Ann: too expensive`."""
     by = f" by {data['by']}{'' if data.get('vouched') else ' (claimed)'}" if data.get("by") else ""
     edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
     reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
@@ -162,7 +165,7 @@ def decision_text(data: JsonView) -> str:
 
 
 def describe_spending(result: RunResult) -> str:
-    """Return what a run has used, such as `3 model calls, 12,400 tokens, $0.031`."""
+    """Return a run's consumption, such as `3 model calls, 12,400 tokens, $0.031`."""
     cost = format_usd(result.cost_usd, unpriced=result.unpriced_calls)
     used = [count_of(result.iterations, "model call"), count_of(result.usage.total_tokens, "token"), cost]
     return ", ".join(filter(None, used))
@@ -179,7 +182,7 @@ def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def short_call(name: str, arguments: Any, limit: int = 200) -> str:
-    """`name(city="Paris", days=2)` on one line; the arguments are JSON text or any value, of which the end is cut."""
+    """Return `name(city="Paris", days=2)` on one line, cut at the end; the arguments are JSON text or any value."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")

@@ -54,7 +54,7 @@ def cancel(
 ) -> None:
     """Cancel a run, or many.
 
-    A running tool gets time to finish; no further tool or model call is started.
+    A running tool gets time to finish; no further tool or model call starts.
     """
     selection = selection_of(context, id or [])
     if selection.is_one:

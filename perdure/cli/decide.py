@@ -28,10 +28,10 @@ def approve(
     by: options.By = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Let a waiting tool call be executed.
+    """Approve a waiting tool call.
 
-    With --digest, as every command that perdure shows has it, nothing else is approved that waits under the same id by
-    now. Without it, what waits at this moment is approved, and shown.
+    With --digest, which every command that perdure prints has, the approval counts for that call only, not for a later
+    one of the same id. Without it, the command shows and approves the call that waits now.
     """
     arguments = None if changed is None else read_arguments(changed, "--arguments")
     instead = "" if changed is None else f", with {to_json(arguments, indent=None)} instead,"
@@ -46,9 +46,9 @@ def deny(
     by: options.By = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Refuse a waiting tool call.
+    """Deny a waiting tool call.
 
-    The model is told why, and the run goes on.
+    The model receives the reason, and the run continues.
     """
     execute(_decide("deny", ("Denied", ""), id, call, digest, by, as_json, {"reason": reason}))
 
@@ -63,7 +63,7 @@ def answer(
 ) -> None:
     """Answer a question of a run's model.
 
-    `perdure deny` leaves it unanswered, with a reason.
+    `perdure deny` declines the question, with a reason.
     """
     _require_own(text)
     said = (f"Answered {one_line(text)!r} to", "")
@@ -71,7 +71,7 @@ def answer(
 
 
 def _require_own(text: str) -> None:
-    """Raises `UsageProblem` for the word that stands for an answer in the commands that perdure shows."""
+    """Raises `UsageProblem` for the placeholder that perdure prints in place of an answer."""
     if text == ANSWER:
         raise UsageProblem(f"{ANSWER} stands for the answer, expected the answer itself in its place, in quotes")
 
@@ -86,7 +86,7 @@ async def _decide(
     as_json: bool,
     decision: JsonView,
 ) -> None:
-    """Take the decision, as `RunHandle` has it, and say it: `said` has the words before and after the call."""
+    """Send the decision through `RunHandle` and report it: `said` has the words before and after the call."""
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id, digest)
         take: Any = getattr(call.run, action)

@@ -1,4 +1,4 @@
-"""`perdure delete`: remove runs, sessions and schedules for good."""
+"""`perdure delete`: deletes runs, sessions and schedules for good."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def _delete(selection: RunSelection, *, force: bool, wait: bool, yes: bool
         async def remove(id: str) -> None:
             deleted.extend([await deletions.delete(target) for target in targets[id]])
 
-        first = [id for id in targets if id.startswith(SCHEDULED)]  # They begin no further runs then.
+        first = [id for id in targets if id.startswith(SCHEDULED)]  # After that, they start no further runs.
         report = await for_each(first, remove)
         rest = await for_each([id for id in targets if id not in first], remove)
         report.done += rest.done
@@ -77,7 +77,7 @@ async def _delete(selection: RunSelection, *, force: bool, wait: bool, yes: bool
         absent = _absent(deleted)
         report.done = [id for id in report.done if id not in absent]
         pending = await _wait(deletions, wait)
-        # Also where the environment names the server: it may be this folder's.
+        # Also if the environment names the server: it may be this folder's.
         forget_deleted(server.embedded.folder if server.embedded else data_folder())
         told = {**_say_what(deleted, targets), "pending": pending}
         code = show_report("delete", "Deleted", report, as_json, **told, unreached=UNREACHED)
@@ -87,7 +87,7 @@ async def _delete(selection: RunSelection, *, force: bool, wait: bool, yes: bool
 
 
 async def _wait(deletions: Deletions, wait: bool) -> int:
-    """Return how many histories the server has still to delete, and say so."""
+    """Return and report how many histories the server has yet to delete."""
     pending = await deletions.pending()
     if pending and wait:
         say("The server deletes histories of runs that have ended just now a minute later; waiting", "faint")
@@ -98,7 +98,7 @@ async def _wait(deletions: Deletions, wait: bool) -> int:
 
 
 async def _targets(server: ServerConnection, selection: RunSelection) -> dict[str, list[DeletionTarget]]:
-    """Return what is meant, by ids. Raises `UsageProblem` for more than the command line takes."""
+    """Return the targets, by id. Raises `UsageProblem` for more than the command line accepts."""
     if selection.ids:
         return {id: [DeletionTarget(id)] for id in selection.ids}
     filters, tenant = selection.filters, selection.filters.tenant
@@ -124,13 +124,13 @@ def _short_list(targets: dict[str, list[DeletionTarget]]) -> str:
 
 
 def _absent(deleted: Sequence[Deletion]) -> list[str]:
-    """Return the ids of which there was nothing."""
+    """Return the ids without anything to delete."""
     gone = {id for each in deleted for id in each.runs}
     return [each.id for each in deleted if not each.runs and each.id not in gone and not each.values]
 
 
 def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[DeletionTarget]]) -> JsonObject:
-    """Say what there was, and what is left; return it as JSON."""
+    """Report what was found and what remains; return it as JSON."""
     histories, values = sum(each.histories for each in deleted), sum(each.values for each in deleted)
     gone = {id for each in deleted for id in each.runs}
     if nothing := _absent(deleted):

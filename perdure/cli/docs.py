@@ -1,4 +1,4 @@
-"""`perdure docs`: print a page of the documentation, which comes with the package."""
+"""`perdure docs`: prints a page of the documentation, which comes with the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`perdure codec-server` and `encryption-key`: show what is encrypted or compressed, and make a key."""
+"""`perdure codec-server` and `encryption-key`: show encrypted or compressed payloads, and make a key."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ async def _serve_codec(host: str, port: int, origins: Sequence[str], access: Acc
 
 @asynccontextmanager
 async def codec_for_ui(server: LocalServer) -> AsyncIterator[None]:
-    """While the block runs, the embedded server's UI shows encrypted payloads, if the environment says to encrypt.
+    """Make the embedded server's UI show encrypted payloads while the block runs, if the environment sets encryption.
 
-    Says so where that is not possible. Raises `ConfigurationError` for keys that can't be used.
+    Reports if that is not possible. Raises `ConfigurationError` for keys that can't be used.
     """
     if not is_configured():
         yield
@@ -143,9 +143,8 @@ def encryption_key(
 ) -> None:
     """Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY.
 
-    Clients and workers need the same encryption keys. To change to a new one, put it before the old ones, with a comma:
-    the first encrypts, all decrypt. The keys with which gateways vouch for people are another secret, of gateways and
-    workers.
+    Clients and workers need the same encryption keys. To rotate, put the new key before the old ones, with a comma: the
+    first encrypts, all decrypt. Gateways vouch for people with other keys, a secret of gateways and workers.
     """
     answer(new_key(id or datetime.now(UTC).date().isoformat()))
     say("Keep it secret, and do not lose it: without it, the encrypted data is lost.", "faint")

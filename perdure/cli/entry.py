@@ -1,4 +1,4 @@
-"""One way into and out of the command line."""
+"""The single entry and exit of the command line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .problems import FAILED, INTERRUPTED, explain
 
 
 def run_and_exit() -> NoReturn:
-    """Run the command that was typed, then end the process without shutting the interpreter down.
+    """Run the typed command, then end the process without shutting the interpreter down.
 
-    Threads of the Temporal SDK may crash the interpreter while it shuts down, after all work is done. Nothing is lost
-    without that shutdown: commands close what they opened, and this flushes what they wrote.
+    Threads of the Temporal SDK may crash the interpreter during its shutdown, after all work is done. Skipping the
+    shutdown loses nothing: commands close what they opened, and this function flushes their output.
     """
-    # Commands say what they find in a file in words of their own, or are asked by `validate`.
+    # Commands report findings in a file in their own words, or `validate` does.
     warnings.simplefilter("ignore", PromptyWarning)
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _report(error: Exception) -> int:
-    """Say what went wrong: a sentence when the user can do something about it, else the traceback."""
+    """Report an error: a sentence if the user can act on it, else the traceback."""
     from .command import say_as_configured
 
     say_as_configured()

@@ -1,4 +1,4 @@
-"""`perdure events`: print what a run did, one event per line."""
+"""`perdure events`: prints a run's events, one per line."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def events(
         bool, typer.Option("--whole-messages", help="With --json: the whole conversation wherever it has changed.")
     ] = False,
 ) -> None:
-    """Print what a run did, one event per line.
+    """Print a run's events, one per line.
 
-    Runs that have ended keep their events. As JSON, an event says by which operations the conversation has changed.
+    Runs that have ended keep their events. As JSON, an event lists the operations that changed the conversation.
     """
     write = _line
     if as_json:

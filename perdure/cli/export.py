@@ -1,4 +1,4 @@
-"""`perdure export`: print everything that is recorded of a run."""
+"""`perdure export`: prints a run's whole record."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def export(
     ] = True,
     events: Annotated[bool, typer.Option("--events/--no-events", help="Include the live events.")] = True,
 ) -> None:
-    """Print everything that is recorded of a run, as JSON lines.
+    """Print a run's whole record as JSON lines.
 
-    `perdure docs export` says what they have. There are no secrets in them, but everything that was said in the run.
+    `perdure docs export` describes the lines. They have no secrets, but the whole conversation of the run.
     """
     execute(_export(id, output, children, events))
 
@@ -47,7 +47,7 @@ async def _export(run_id: str, output: Path | None, children: bool, events: bool
 
 
 async def _write(lines: AsyncIterator[JsonObject], output: Path) -> int:
-    """Write the lines to the file, which is replaced once all of them are written; return how many there are."""
+    """Write the lines to the file, which is replaced once all of them are written; return their number."""
     count = 0
     is_plain = output.is_file() or not output.exists()
     written = output.with_name(f"{output.name}.part") if is_plain else output

@@ -1,4 +1,4 @@
-"""The options by which commands find runs, and what the server says of a filter that it does not take."""
+"""The options with which commands find runs, and the errors for filters that the server refuses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .app import PlainCommand
 from .completion import Filters, Status, query_problem, session_ids
 
 CHOSEN = "perdure.filters"
-"""Where the context of a command has what the options say."""
+"""The key of the options' values in a command's context."""
 _PREFIX = "filter_"
-"""Of their parameters' names: a command may have others of the same names."""
+"""The prefix of their parameters' names: a command may have other ones of the same names."""
 FILTER_OPTIONS: JsonObject = {
     "status": (Status, {"help": "Only runs with this status."}),
     "agent": (str, {"metavar": "NAME", "help": "Only runs of this agent."}),
@@ -34,7 +34,7 @@ FILTER_OPTIONS: JsonObject = {
     "closed_before": (str, {"metavar": "AGE", "help": "Only runs that had ended before: 2h, 3d, a time."}),
     "where": (str, {"metavar": "QUERY", "help": "Only runs that this Temporal list filter finds."}),
 }
-"""Field of `Filters` → type, and what `typer.Option` says of it."""
+"""Field of `Filters` → type, and the option's help."""
 MANY_OPTIONS: JsonObject = {
     "all": (bool, {"help": "All runs that the command can do it with."}),
     "at_most": (int, {"metavar": "N", "min": 1, "help": "Stop if the filters find more than this many."}),
@@ -69,7 +69,7 @@ def _parameters(*, is_list: bool) -> Sequence[Any]:
 
 
 class ListCommand(PlainCommand):
-    """A command that has the options which find runs."""
+    """A command with the options that find runs."""
 
     is_list = True
 
@@ -93,7 +93,7 @@ def chosen_filters(context: typer.Context) -> Filters:
 
 @contextmanager
 def query_explained(filters: Filters) -> Iterator[None]:
-    """Raises, for a query that the server does not take, the error that says why."""
+    """Raises the error with the reason for a query that the server refuses."""
     try:
         yield
     except RPCError as error:

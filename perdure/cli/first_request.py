@@ -1,4 +1,4 @@
-"""What the first model call of a run is sent, and how the run would execute its tools; nothing is called."""
+"""Builds the request of a run's first model call and shows how its tools would be executed, without calling any."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .console import say
 
 
 class _FirstCall(InProcessRun):
-    """A run in this process that ends before its first model call is made."""
+    """A run in this process that stops before its first model call."""
 
     def __init__(
         self, agent: Agent, inputs: JsonObject, functions: Mapping[str, Callable[..., Any]], options: RunOptions
@@ -34,7 +34,7 @@ class _FirstCall(InProcessRun):
         self.request: JsonObject | None = None
 
     async def _offered_tools(self) -> dict[str, ToolSpec]:
-        """As far as file, function and kind say what is offered: others are not asked."""
+        """Only tools that file, function and kind describe: other servers are not contacted."""
         effects = self.effects
         asking = Asking(effects.agent, effects.inputs, agents=others_of(effects.agent))
         self.found = await effects.toolbox.inventory(asking, may_ask=False)
@@ -45,11 +45,11 @@ class _FirstCall(InProcessRun):
         try:
             await super()._instruct(own)
         except Exception as error:
-            # Whatever a user's function raises, such as for want of deps: the rest can be shown all the same.
+            # A user's function may raise any error, for example without deps; show the rest all the same.
             say(f"the request is without the instructions by a function: {one_line(str(error), 300)}")
 
     def _refuse(self, agent: Agent, messages: list[Message]) -> Any:
-        """Note what the model would be sent."""
+        """Record the request for the model."""
         self.request = self.request or to_request(agent, messages)
         raise ModelError("nothing is sent", kind="bad_request", provider="")
 
@@ -57,8 +57,9 @@ class _FirstCall(InProcessRun):
 def first_request(
     agent: Agent, inputs: JsonObject, functions: Mapping[str, Callable[..., Any]]
 ) -> tuple[JsonObject, list[JsonObject]]:
-    """Return the keyword arguments of a run's first model call, as the provider's SDK gets them, and how calls of each
-    tool are executed. Raises what the run raises that comes to no call.
+    """Return the keyword arguments of a run's first model call, for the provider's SDK, and how each tool is executed.
+
+    Raises the errors of a run that ends before its first call.
     """
     prepare = options_for(agent).prepare_tools
     options = RunOptions() if prepare in prepare_functions else RunOptions(prepare_tools=None)

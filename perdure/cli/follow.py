@@ -1,4 +1,4 @@
-"""Follows a run in the foreground until it ends or the person leaves, and says how to go on from there."""
+"""Follows a run in the foreground until it ends or the person leaves, and prints the next command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .worker_inside import describe_run, mention_missing_worker, resume_command
 
 
 async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None:
-    """Name the command that goes on: with the option of the limit that ended the run, or from its last model call."""
+    """Print the next command: with the option for the limit that ended the run, or from its last model call."""
     option = error.option if isinstance(error, LimitExceededError | MaxIterationsError) else None
     if option is None:
         status = await get_run(client, run_id).status()
@@ -44,13 +44,13 @@ async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None
 
 
 class Detached(Exception):
-    """Raised when the person watches the run no longer; it goes on, if it has a worker."""
+    """Raised when the person stops watching the run; it continues if it has a worker."""
 
 
 HOLD_SECONDS = 2.0
-"""How often a command that waits quietly looks whether the run is held; that costs nothing."""
+"""How often a quiet command checks whether the run is held; the check is free."""
 _LAST_EVENTS_SECONDS = 5.0
-"""After the run has ended, the rest of its events is shown as long as the next one comes within this time."""
+"""After the run has ended, its remaining events are shown while each arrives within this time."""
 
 
 async def follow(
@@ -63,13 +63,14 @@ async def follow(
     tells_busy: bool = False,
     after: int = 0,
 ) -> int:
-    """Wait for the run and print its result; returns the exit code. Says so when no worker takes the run up.
+    """Wait for the run and print its result; return the exit code. Warns when no worker takes the run.
 
-    When `quiet`, busy workers are mentioned only where it `tells_busy`: what they do is no error.
+    When `quiet`, busy workers are mentioned only with `tells_busy`: being busy is not an error.
 
-    One that `helps` executes it then, as `mention_missing_worker` says. Events up to number `after` are not shown.
+    With `helps`, this process then executes the run, as `mention_missing_worker` explains. Events up to number `after`
+    are not shown.
 
-    Raises `Detached` when the person at the terminal wants to wait no longer.
+    Raises `Detached` when the person at the terminal detaches.
     """
     try:
         async with AsyncExitStack() as stack:
@@ -121,19 +122,19 @@ SENT = "sent; the agent reads it before its next model call"
 
 
 async def cancel_from_terminal(handle: RunHandle) -> None:
-    """Ask the run to end, in the name of whoever types."""
+    """Ask the run to end, in the name of the current user."""
     await handle.cancel(f"cancelled on the terminal by {this_user() or 'its user'}")
     say("    asked the run to end; a running tool gets time to finish", "faint")
 
 
 async def _mention_holds(server: ServerConnection, handle: RunHandle) -> None:
-    """Say whenever the run is held, which its events tell those who read them: why, and what to type."""
+    """Report each hold of the run with its reason and the next command; readers of events get these as events."""
     is_said = False
     while True:
         described = await describe_run(server.client, handle.id)
         is_held = described is not None and described.typed_search_attributes.get(STATUS) == "held"
         if is_held and not is_said:
-            with suppress(RPCError):  # while the server is away; it is asked again
+            with suppress(RPCError):  # retried once the server is back
                 is_said = _say_why_held(handle.id, await handle.status())
         elif not is_held:
             is_said = False
@@ -141,7 +142,7 @@ async def _mention_holds(server: ServerConnection, handle: RunHandle) -> None:
 
 
 def _say_why_held(run_id: str, status: RunStatus) -> bool:
-    """Return whether the run is held, having said why."""
+    """Return whether the run is held, after reporting the reason."""
     for held in status.held:
         say(f"Run {run_id} is held ({held.reason}): {one_line(held.why, 500)}", "strong")
         say(how_to_go_on(held.run_id or run_id), "strong")
@@ -149,7 +150,7 @@ def _say_why_held(run_id: str, status: RunStatus) -> bool:
 
 
 async def shown_to_the_end(handle: RunHandle, shown: Progress, screen: Screen | None, after: int = 0) -> RunResult:
-    """Show the run until it ends, and return its result. Raises `Detached`, and as `RunHandle.result` does."""
+    """Show the run until it ends, and return its result. Raises `Detached`, and like `RunHandle.result`."""
     async with alongside(_show_events(handle, shown, screen, after)) as showing:
         ended, left = asyncio.ensure_future(handle.result()), asyncio.ensure_future(_left(screen))
         try:
@@ -172,7 +173,7 @@ async def _left(screen: Screen | None) -> None:
 
 
 def _print_result(handle: RunHandle, result: RunResult, shown: Progress, *, quiet: bool) -> None:
-    """Print the answer, unless it was streamed to the terminal on which it would be printed."""
+    """Print the answer, unless it was streamed to the same terminal."""
     streamed, output = shown.streamed_text if answers_beside_says() else "", result.output
     if not streamed or not isinstance(output, str) or output.strip() != streamed:
         if streamed:
@@ -198,7 +199,7 @@ def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
 
 @asynccontextmanager
 async def alongside(aid: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
-    """Do `aid` while the block runs. What goes wrong in it is mentioned, and does not affect the block."""
+    """Run `aid` while the block runs. Its errors are mentioned and do not affect the block."""
     task = asyncio.create_task(aid)
     try:
         yield task
@@ -224,7 +225,7 @@ async def _show_events(handle: RunHandle, shown: Progress, screen: Screen | None
 
 
 async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
-    """Return whether the call still waits for an approval: in a run that is followed later, it was decided long ago."""
+    """Return whether the call still waits for an approval: in a run followed later, it was decided long ago."""
     waiting = {(each.run_id, each.digest) for each in (await handle.status()).pending_approvals}
     return (event.run_id, event.data.get("digest")) in waiting
 
@@ -232,9 +233,9 @@ async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
 async def follow_to_the_end(
     server: ServerConnection, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False, after: int = 0
 ) -> int:
-    """Show what the run does until it ends; interrupted, say how to go on. `follow` explains the arguments.
+    """Show the run until it ends; if interrupted, print the next command. `follow` explains the arguments.
 
-    Returns the exit code; whoever detaches is told the same as who interrupts.
+    Returns the exit code; detaching prints the same as an interrupt.
     """
     try:
         code = await follow(server, handle, quiet=quiet, as_json=as_json, helps=helps, after=after)

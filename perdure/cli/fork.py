@@ -1,4 +1,4 @@
-"""`perdure fork`: start a new run with the conversation of an earlier one, as it stood before an iteration."""
+"""`perdure fork`: starts a new run from a run's conversation as it was before an iteration."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def fork(
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
 ) -> None:
-    """Start a new run with the conversation of another one, as it stood before an iteration.
+    """Start a new run from another run's conversation, as it was before an iteration.
 
-    Nothing is repeated: what the run has done until then is done, and the fork knows it. The run may be open or
-    closed, and is left as it is. Tools come from where `perdure resume` takes them, or from --tools.
+    The fork repeats nothing: it knows the run's work until then. The run may be open or closed, and stays as it is.
+    Tools come from the same place as for `perdure resume`, or from --tools.
     """
     revised = load_agent(agent) if agent else None
     request = RunRequest(
@@ -121,7 +121,7 @@ async def _begin(
 
 
 async def iteration_at(run: RunHandle, at: int | None) -> int | None:
-    """Return the iteration that `--at` means: a negative one counts from the end, and without one it is the current.
+    """Return the iteration for `--at`: a negative one counts from the end, and the default is the current one.
 
     None is the end of a closed run.
     """

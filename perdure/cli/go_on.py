@@ -1,4 +1,4 @@
-"""`perdure go-on`: let a held run go on, with other options if it needs them."""
+"""`perdure go-on`: resumes a held run, with other options if it needs them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .run_options import CommandWithRunOptions, chosen_fields, option_name, run_
 
 
 class CommandWithChanges(ManyCommand, CommandWithRunOptions):
-    """Command for one run or many, with an option for each field that a held run's options may change."""
+    """A command for one run or many, with an option for each field that a held run may change."""
 
     fields = CHANGED_BY_GO_ON
 
@@ -45,11 +45,10 @@ def go_on(
     by: options.By = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Let a held run go on, or many.
+    """Resume a held run, or many.
 
-    It goes on where it stands: what was done is not repeated, and what failed is tried again. A run that is held at a
-    limit needs a higher one. Runs that it has called and that are held go on, too. Runs that are paused (`perdure
-    pause`) are so no longer.
+    The run continues where it stopped: it repeats nothing, and retries the failed step. A run held at a limit needs a
+    higher one. Held runs that it called resume too, and so do paused ones (`perdure pause`).
     """
     selection, fields = selection_of(context, id or []), chosen_fields(context)
     changed = {"options": run_options(fields).model_dump(include=set(fields)), "model": with_model}
@@ -75,7 +74,7 @@ async def _go_on(id: str, changed: JsonView, by: str | None, as_json: bool) -> N
 
 
 def _held_runs(handle: RunHandle, status: RunStatus) -> dict[str, list[Held]]:
-    """Return why the run is held, and those that it has called, by their ids. Raises `Failure` where none is."""
+    """Return the reasons why the run, and those that it called, are held, by id. Raises `Failure` if none is held."""
     held: dict[str, list[Held]] = {}
     for each in status.held:
         held.setdefault(each.run_id or handle.id, []).append(each)

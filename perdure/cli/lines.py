@@ -1,4 +1,4 @@
-"""What is said of a run's events: a sentence for each type, and what is under way meanwhile."""
+"""Describes a run's events: a sentence for each type, and the work in progress."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ..text import count_of, duration_text, format_usd, one_line
 from .console import Tone, decision_text, describe_call, describe_seconds, describe_usage
 
 PROGRESS_SECONDS = 1.0
-"""Between two lines about how far a tool is."""
+"""Between two lines about a tool's progress."""
 Sentence: TypeAlias = Callable[[JsonView], str]
 
 
 class Line(NamedTuple):
-    """A line, and how it is shown."""
+    """A line and its style."""
 
     text: str
     tone: Tone = "faint"
 
 
 def describe_model_call(data: JsonView) -> str:
-    """Return the tokens of a call and what it has cost."""
+    """Return the tokens and the cost of a call."""
     cost = format_usd(data.get("costUsd"))
     return f"model: {describe_usage(data.get('usage') or {})}{', ' + cost if cost else ''}"
 
 
 def describe_decision(data: JsonView) -> str:
-    """Return the call and what a person has decided about it, or one of several, or who is asked now."""
+    """Return the call and a person's decision about it, or one of several, or the person asked now."""
     if "to" in data:
         return f"{data['name']}: not decided, {data['to']} is asked, too"
     if vote := data.get("vote"):
@@ -117,7 +117,7 @@ SENTENCES: Mapping[str, tuple[Tone, Sentence]] = {
     ),
     **dict.fromkeys(("permission_vote", "permission_escalated", "permission_completed"), ("strong", describe_decision)),
 }
-"""Event type → how its sentence is shown, and the sentence."""
+"""Event type → the style of its sentence, and the sentence."""
 _OF_A_CALL = ("tool_progress", "progress", "child_started", "tool_result")
 """Types that are shown below the line of their tool call."""
 
@@ -132,12 +132,12 @@ def sentence(event: RunEvent) -> str:
 
 
 def how_to_go_on(run_id: str) -> str:
-    """Return what lets a held run go on."""
+    """Return the command that resumes a held run."""
     return f"let it go on, in another terminal: {command_line('go-on', run_id)}"
 
 
 def request_lines(event: RunEvent, run_id: str) -> Iterator[Line]:
-    """Yield what waits for a person in the run, and the ways to decide in another terminal."""
+    """Yield the run's pending approval or question, and the commands for deciding in another terminal."""
     data, kind = event.data, event.data.get("kind", "approval")
     reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
     call, deciders = describe_call(data["name"], data.get("arguments")), data.get("deciders")
@@ -151,7 +151,7 @@ def request_lines(event: RunEvent, run_id: str) -> Iterator[Line]:
 
 
 def typed_text(message: Message) -> str:
-    """Return a user's message as a terminal shows it."""
+    """Return a user's message in its form on a terminal."""
     return "> " + message.text.replace("\n", "\n  ")
 
 
@@ -161,27 +161,27 @@ Key: TypeAlias = tuple[str | None, int, str | None]
 
 @dataclass
 class Doing:
-    """One thing that is under way."""
+    """One piece of work in progress."""
 
     what: str
     since: float
     """Seconds since the epoch."""
     state: str = ""
-    """What is last known of it."""
+    """Its last known state."""
     waits_since: float | None = None
-    """Set while a person is waited for."""
+    """Set while waiting for a person."""
     waited: float = 0.0
-    """Seconds, for persons."""
+    """Seconds of waiting for persons."""
     said: float = 0.0
-    """When a line last told how far it is."""
+    """The time of the last progress line."""
 
 
 class Story:
-    """Makes lines of a run's events, its child runs' included, and knows what is under way.
+    """Turns a run's events, including its child runs', into lines, and tracks the work in progress.
 
     Args:
-        run_id: The run that is watched.
-        is_live: Whether what is under way is shown all the while; else lines tell how far tools are.
+        run_id: The watched run.
+        is_live: Whether the view shows work in progress all the time; else lines report the tools' progress.
         is_shown: Whether a message that the run has read is on the terminal already; None shows no messages.
     """
 
@@ -196,7 +196,7 @@ class Story:
         self._has_begun = False
 
     def lines(self, event: RunEvent) -> Iterator[Line]:
-        """Yield the lines of an event, and note what begins and ends by it."""
+        """Yield the lines of an event, and track the work that it starts or ends."""
         key = (event.run_id, event.iteration, event.call_id)
         is_told = self._note(event, key)
         if event.type == "messages_updated":
@@ -212,7 +212,7 @@ class Story:
             yield Line(f"{indent}{how_to_go_on(event.run_id or self._run_id)}", "strong")
 
     def _note(self, event: RunEvent, key: Key) -> bool:
-        """Return whether the event is worth its line."""
+        """Return whether the event is worth a line."""
         doing = self._doing.get(key)
         match event.type:
             case "llm_start":
@@ -227,7 +227,7 @@ class Story:
                 return self._is_new_status(event)
             case "error" if event.call_id is not None:
                 self._failed.add(key)
-                return False  # The result says it.
+                return False  # The result has it.
             case "permission_requested" if doing:
                 doing.waits_since = event.time
             case "permission_completed" if doing and doing.waits_since is not None:
@@ -238,7 +238,7 @@ class Story:
         return event.type not in ("tool_progress", "progress") or self._is_due(event, doing)
 
     def _is_due(self, event: RunEvent, doing: Doing | None) -> bool:
-        """Return whether a line is to tell how far a tool is: at most one a second for each call."""
+        """Return whether a tool's progress line is due: at most one a second for each call."""
         if self._is_live or doing is None:
             return not self._is_live
         now = time.monotonic()
@@ -247,7 +247,7 @@ class Story:
         return is_due
 
     def _is_new_status(self, event: RunEvent) -> bool:
-        """Return whether it differs from the last one, apart from numbers and ids: a limit that lasts is told once."""
+        """Return whether it differs from the last one, apart from numbers and ids: a lasting limit is reported once."""
         text = _status(event.data)
         if doing := self._doing.get((event.run_id, event.iteration, None)):
             doing.state = one_line(text)
@@ -256,7 +256,7 @@ class Story:
         return is_new
 
     def _took(self, event: RunEvent, key: Key) -> str:
-        """End what the event ends; return how long it has taken, without waits for persons, if that is worth it."""
+        """End the work that the event ends; return its duration, without waits for persons, if worth showing."""
         if event.type not in ("llm_complete", "tool_result") or (doing := self._doing.pop(key, None)) is None:
             return ""
         took = event.time - doing.since - doing.waited
@@ -274,7 +274,7 @@ class Story:
         self._has_begun = True
 
     def under_way(self) -> list[Line]:
-        """Return a line for each thing that is under way, in the order in which they began."""
+        """Return a line for each piece of work in progress, ordered by start."""
         now = time.time()
         return [_under_way(doing, "  " * (self._depths.get(key[0], 1) + 1), now) for key, doing in self._doing.items()]
 

@@ -1,4 +1,4 @@
-"""`perdure lock`: pin what other systems' tools offer, in a file beside the agent."""
+"""`perdure lock`: pins the tools of other systems in a file beside the agent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lock(
 
 
 def _require_fitting(update: bool, check: bool, on_change: str | None) -> None:
-    """Raises `UsageProblem` for options that contradict each other, and for another word than `stop` and `ask`."""
+    """Raises `UsageProblem` for options that contradict each other, and for any other word than `stop` and `ask`."""
     if update and check:
         raise UsageProblem("--update writes the lock, and --check only looks at it: leave out one of the two")
     if on_change not in (None, "stop", "ask"):
@@ -91,7 +91,7 @@ def _differences(before: LockDocument, now: LockDocument) -> list[str]:
 
 
 async def _offers(agent: Agent) -> dict[str, PinnedTool]:
-    """Return what the agent's tools offer now. Raises ConfigurationError where that can't be found out."""
+    """Return the tools that the agent's servers offer now. Raises ConfigurationError if a server can't be read."""
     found: dict[str, PinnedTool] = {}
     kinds, asking = Kinds(), Asking(agent, {}, None)
     try:

@@ -30,12 +30,12 @@ from .server_connection import CommandMemo, ServerConnection, connect_to_server,
 
 
 def key_of(run: WorkflowExecution) -> str | None:
-    """Return the id of the key that the run's memo is encrypted with; None for one that is not encrypted by perdure."""
+    """Return the id of the key that encrypts the run's memo; None if perdure did not encrypt it."""
     return next((id for payload in run.raw_info.memo.fields.values() if (id := key_id_of(payload))), None)
 
 
 def mention_unread(keys: Sequence[str | None]) -> None:
-    """Say of how many runs in a list the content can't be read, and which keys that would take."""
+    """Report how many listed runs can't be read, and which keys are missing."""
     for key, count in Counter(keys).items():
         why = f"encrypted (key {key}): PERDURE_ENCRYPTION_KEY lacks it here" if key else "another program made them"
         say(
@@ -47,7 +47,7 @@ def mention_unread(keys: Sequence[str | None]) -> None:
 async def tell_encrypted(
     server: ServerConnection, run_id: str, error: EncryptionError, *, as_json: bool = False
 ) -> None:
-    """Print what is clear of a run that can't be decrypted, and say which key is missing."""
+    """Print the readable parts of an encrypted run, and name the missing key."""
     run = await server.client.get_workflow_handle(run_id).describe()
     attributes = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     shown: JsonObject = {
@@ -81,10 +81,10 @@ def ls(
     totals: Annotated[bool, typer.Option("--totals", help="Totals instead of a list: tokens, cost, time.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List runs; those that have begun or ended last come first.
+    """List runs; the latest start or end comes first.
 
-    The server lists a change within a second or so. Filters by agent, tenant, session, origin, cost and the status
-    waiting or held need search attributes that `perdure setup` registers.
+    The list lags by a second or so. Filters by agent, tenant, session, origin, cost and the status waiting or held need
+    search attributes that `perdure setup` registers.
     """
     filters = chosen_filters(context)
     if totals or sessions or waiting:
@@ -135,7 +135,7 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
 
 
 async def _server_time(server: ServerConnection, found: Collection[WorkflowExecution]) -> datetime:
-    """By which ages are told; asked only when there is one to tell."""
+    """Return the time from which ages are computed; the server is asked only if there is an age to show."""
     return datetime.fromtimestamp(await server_time(server.client), UTC) if found else datetime.now(UTC)
 
 
@@ -163,7 +163,7 @@ def row_of(run: WorkflowExecution, shown: ShownRun, memo: CommandMemo, now: date
 
 
 async def _note_missing_workers(server: ServerConnection, rows: list[JsonObject], now: datetime) -> None:
-    """Into the rows of open runs: the task queue, if no worker polls it. Each queue is asked about once."""
+    """Add the task queue to the rows of open runs if no worker polls it; check each queue once."""
     queues = {row["taskQueue"] for row in rows if row["status"] == "running"}
     polled = {queue: await server.is_polled(queue, now=now.timestamp()) for queue in queues}
     for row in rows:

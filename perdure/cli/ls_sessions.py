@@ -1,4 +1,4 @@
-"""`perdure ls --sessions`, `--waiting` and `--totals`: sessions, runs that wait for a person, what runs have used."""
+"""`perdure ls --sessions`, `--waiting` and `--totals`: sessions, runs that wait for a person, the runs' consumption."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .server_connection import ServerConnection, connect_to_server, run_under_wa
 
 
 async def list_sessions(server: ServerConnection, query: str, limit: int, *, as_json: bool) -> None:
-    """Print the sessions that the query finds, the newest first. Raises `RPCError`."""
+    """Print the query's sessions, newest first. Raises `RPCError`."""
     found = [each async for each in server.client.list_workflows(query, limit=limit)]
     now = await server_time(server.client) if found else 0.0
     rows = [await _row(server.client, session, now) for session in found]
@@ -65,11 +65,11 @@ async def _row(client: Client, session: WorkflowExecution, now: float) -> JsonOb
 
 
 async def _in_memo(session: WorkflowExecution, name: str) -> Any:
-    """None also when the memo can't be decoded with this process's converter."""
+    """Return a memo field; None also when this process's converter can't decode the memo."""
     try:
         return (await session.memo()).get(name)
     except Exception:
-        # Whatever a converter raises: one session that can't be read must not hide the others.
+        # A converter may raise any error: one unreadable session must not hide the others.
         return None
 
 
@@ -82,15 +82,15 @@ async def _status(client: Client, run: str | None) -> str:
 
 
 async def _turns(client: Client, session: WorkflowExecution) -> int | None:
-    """Return the number of its turns: that of its last run. None where the server can't tell.
+    """Return the number of its turns: that of its last run. None if the server can't list it.
 
-    A session of the same id that has begun later has runs of its own.
+    A later session of the same id has its own runs.
     """
     query = f"WorkflowType = {quote(WORKFLOW)} AND {ORIGIN.name} = {quote(session.id)}"
     if session.close_time is not None:
         query += f" AND StartTime <= {quote(session.close_time.isoformat())}"
     try:
-        # What is under way comes first, then what has ended last.
+        # Open runs come first, then the latest end.
         last = [run.id.rpartition("/")[2] async for run in client.list_workflows(query, limit=1)]
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
@@ -109,13 +109,13 @@ def _cells(row: JsonObject) -> list[str]:
 
 
 AT_ONCE, LIST_SECONDS = 100, 4.0
-"""So many runs are asked at the same time, and for so long in all: what is known by then is shown."""
+"""The number of runs read concurrently, and the time limit for all; the list shows everything known by then."""
 
 
 async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_json: bool) -> None:
-    """Print the calls that wait, by run, those of the newest run first; `query` says which open runs are asked.
+    """Print the waiting calls, by run, newest run first; `query` selects the open runs.
 
-    Raises `RPCError`, also for a query that the server does not take.
+    Raises `RPCError`, also for a query that the server refuses.
     """
     rows = await _rows(server.client, query, limit)
     if as_json:
@@ -134,7 +134,7 @@ async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_j
 
 
 async def _rows(client: Client, query: str, limit: int) -> list[JsonObject]:
-    """Return a row for each run that waits, or can't be read, in the order of the list; read within one bound."""
+    """Return a row for each run that waits, or can't be read, in the list's order, within one time limit."""
     rows: list[JsonObject] = []
     end = asyncio.get_running_loop().time() + LIST_SECONDS
     async for ids in _batches(_candidates(client, query), min(limit, AT_ONCE)):
@@ -169,10 +169,10 @@ async def _waiting_row(client: Client, id: str) -> JsonObject | None:
     try:
         status = await get_run(client, id).status()
     except Exception as error:
-        # Whatever a reader raises: one run that can't be read must not hide the others.
+        # A reader may raise any error: one unreadable run must not hide the others.
         text = explained.text if (explained := explain(error)) else f"{type(error).__name__}: {error}"
         return {"id": id, "pending": [], "error": text}
-    # What waits in a called run is listed with that run.
+    # A called run's pending calls are listed with that run.
     pending = [each for each in status.pending_approvals if each.run_id is None]
     if not pending:
         return None
@@ -185,7 +185,7 @@ async def _waiting_row(client: Client, id: str) -> JsonObject | None:
 
 
 async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
-    """Yield the runs whose status says that they wait; where the namespace does not know the status, all open runs."""
+    """Yield the runs whose status is waiting; all open runs if the namespace does not know the status."""
     try:
         async for run in client.list_workflows(f"{query} AND {STATUS.name} IN ('waiting', 'held')"):
             yield run.id
@@ -209,9 +209,9 @@ def _ways(row: JsonObject, pending: JsonObject) -> tuple[str, ...]:
 
 
 async def sum_up(filters: Filters, *, as_json: bool) -> int:
-    """Print what all runs that the filters find have used together; return the exit code, 1 where some can't be read.
+    """Print the total consumption of the filtered runs; return the exit code, 1 if some can't be read.
 
-    What a called run has used counts with its caller, if that is found too. Raises `RPCError`.
+    A called run counts with its caller if the filters find the caller too. Raises `RPCError`.
     """
     async with connect_to_server() as server:
         with query_explained(filters):
@@ -248,7 +248,7 @@ async def sum_up(filters: Filters, *, as_json: bool) -> int:
 
 
 def _shown_status(run: WorkflowExecution) -> str:
-    """Return how the run stands, as the list shows it: one that is held or waits does not count as running."""
+    """Return the run's status as the list shows it: a held or waiting run does not count as running."""
     status = listed_status(run)
     return status if status in ("held", "waiting") else word_of(run.status)
 

@@ -1,4 +1,4 @@
-"""What commands do with many runs at once: filters that find them, a question first, progress, what has failed."""
+"""Acts on many runs at once: filters, a confirmation, progress, and a report of failures."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from .recorded_run import find_run
 from .server_connection import ServerConnection
 
 AT_ONCE = 40
-"""So many runs are dealt with at the same time. The server's batch operations take about 50 a second, and do not say
-which have failed."""
+"""The number of runs handled concurrently. The server's batch operations handle about 50 a second, and do not report
+which ones failed.
+"""
 PROGRESS_SECONDS = 1.0
 SHOWN = 20
-"""Runs that have failed, as people read them; JSON has all."""
+"""The number of failed runs shown to people; JSON has all."""
 
 
 @dataclass(frozen=True)
 class RunSelection:
-    """The runs that a command is about: by their ids, or by filters."""
+    """The runs that a command acts on: by id, or by filters."""
 
     ids: Sequence[str]
     filters: Filters
@@ -43,7 +44,7 @@ class RunSelection:
 
 
 def selection_of(context: typer.Context, ids: Sequence[str | None]) -> RunSelection:
-    """Return what the command line selects. Raises `UsageProblem` for nothing at all, and for ids beside filters."""
+    """Return the command line's selection. Raises `UsageProblem` for an empty one, and for both ids and filters."""
     chosen, named, filters = context.meta.get(CHOSEN, {}), [id for id in ids if id], chosen_filters(context)
     has_filters = filters != Filters()
     command = context.info_name
@@ -56,14 +57,14 @@ def selection_of(context: typer.Context, ids: Sequence[str | None]) -> RunSelect
 
 @dataclass
 class Report:
-    """How it went."""
+    """The outcome."""
 
     done: list[str] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
 
 
 async def selected_ids(server: ServerConnection, selection: RunSelection, is_for: str = "all") -> list[str]:
-    """Return the ids of the runs, newest first. Raises `Failure` for an id of none, and `UsageProblem` for too many."""
+    """Return the ids of the runs, newest first. Raises `Failure` for an unknown id, and `UsageProblem` for too many."""
     if selection.ids:
         return [(await find_run(server, id)).id for id in selection.ids]
     filters = selection.filters
@@ -78,7 +79,7 @@ async def selected_ids(server: ServerConnection, selection: RunSelection, is_for
 
 
 def show_dry_run(name: str, ids: Sequence[str], as_json: bool) -> int:
-    """Print the runs that would be meant; return the exit code."""
+    """Print the selected runs; return the exit code."""
     if as_json:
         answer({"action": name, "dryRun": True, "count": len(ids), "ids": list(ids)})
     else:
@@ -89,7 +90,7 @@ def show_dry_run(name: str, ids: Sequence[str], as_json: bool) -> int:
 
 
 async def require_yes(question: str, name: str) -> None:
-    """Ask on a terminal. Raises `UsageProblem` for another answer than yes, and where there is no terminal."""
+    """Ask on a terminal. Raises `UsageProblem` for any other answer than yes, and without a terminal."""
     if not sys.stdin.isatty():
         raise UsageProblem(f"{question} Expected --yes, or --dry-run to see them: perdure {name} … --yes")
     if not await asyncio.to_thread(typer.confirm, question, err=True):
@@ -97,7 +98,7 @@ async def require_yes(question: str, name: str) -> None:
 
 
 async def for_each(ids: Sequence[str], do: Callable[[str], Awaitable[Any]]) -> Report:
-    """Do it with all of them, several at a time, and say on stderr how far it is."""
+    """Act on all of them, several at a time, and report progress on stderr."""
     report, left = Report(), iter(ids)
     told = time.monotonic()
 
@@ -108,7 +109,7 @@ async def for_each(ids: Sequence[str], do: Callable[[str], Awaitable[Any]]) -> R
                 await do(id)
                 report.done.append(id)
             except Exception as error:
-                # One run that fails must not keep the others from it; the report has each.
+                # One failure must not stop the rest; the report has each.
                 explained = explain(error)
                 report.failed.append(
                     {"id": id, "error": explained.text if explained else f"{type(error).__name__}: {error}"}
@@ -122,7 +123,7 @@ async def for_each(ids: Sequence[str], do: Callable[[str], Awaitable[Any]]) -> R
 
 
 def show_report(name: str, done: str, report: Report, as_json: bool, **more: Any) -> int:
-    """Print how it went, and return the exit code."""
+    """Print the outcome, and return the exit code."""
     if as_json:
         answer({"action": name, **more, "count": len(report.done), "done": report.done, "failed": report.failed})
     total = len(report.done) + len(report.failed)
