@@ -1,4 +1,4 @@
-"""The Temporal workflow that runs an agent, and how its end is recorded."""
+"""The Temporal workflow that runs an agent and records how the run ends."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
 
 MAX_TAIL_BYTES = 256 * 1024
-"""What the result may hold of the conversation, besides an output that may take more than a megabyte."""
+"""Limit of the part of the conversation in the result. The output is not counted and may exceed a megabyte."""
 
 MAX_FAILURE_BYTES = 2 * MAX_TEXT_BYTES
-"""For the text of a failure: what a stranger said, and what perdure says about it."""
+"""Limit of a failure's text: the words of the failed service and perdure's own."""
 
 
 MAX_ANSWER_BYTES = 64 * 1024
-"""For an answer in the details of a failure; the conversation has all of it."""
+"""Limit of an answer in the details of a failure; the conversation holds the whole answer."""
 
 
 @dataclass
@@ -64,10 +64,10 @@ class Ending:
 
     state: RunState
     turn: HandOver | None = None
-    """What a turn of a session leaves to it."""
+    """Hands the additions of a session's turn over to the session."""
 
     def output(self, outcome: Outcome) -> RunOutput:
-        """Return the result of a run that ended well."""
+        """Return the result of a run that succeeded."""
         loop, conversation, input = self.state.loop, self.state.conversation, self.state.input
         is_alone = input.carried is None and input.lineage is None and self.turn is None
         is_small = is_alone and conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
@@ -123,15 +123,15 @@ class Ending:
         )
 
     def unforeseen_error(self, error: Exception) -> RunError:
-        """Error of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
+        """Return the error of a run that the platform or a bug ended, and emit the event that the loop could not."""
         kind, text = describe_failure(error)
         self.state.emit("failed", FailedData(kind=kind, message=text))
         return RunError(text, kind=kind)
 
     def _tail(self) -> ConversationRef | None:
-        """The end of the conversation, which is not recorded yet; None when it is too large: a replay tells it then.
+        """Return the unrecorded end of the conversation; None when it is too large: a replay then yields it.
 
-        None, too, where what a turn hands over by its result has it.
+        Also None where a turn's additions in the result contain it.
         """
         if self.turn and self.turn.has_the_end:
             return None
@@ -140,20 +140,20 @@ class Ending:
 
 
 IDLE_BYTES = 64 * 1024
-"""What a run takes in a worker's cache, however short it is."""
+"""Bytes that the shortest run takes in a worker's cache."""
 
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False, failure_exception_types=BUGS)
 class AgentRun:
-    """One link of one run of an agent; to everyone outside, all links of a run are one run.
+    """One link of an agent's run; callers see all links of a run as one.
 
     In Temporal's terms:
 
     - input: a `RunInput`. Result: a `RunOutput`. Failure: an `ApplicationError` whose details are a `RunFailure`.
-    - activities and timers: what the loop does in the world (`TemporalEffects`).
+    - activities and timers: the loop's effects (`TemporalEffects`).
     - signals: steering messages, and approvals of tool calls. They wait in the `RunState` until the loop asks for them.
-    - updates: an approval again, which is answered at once: accepted, or refused and why (`Approvals`); and `go_on`,
-      which is a signal, too, and lets a held run go on (`Holds`); `complete` finishes a tool call (`AwaitedCalls`).
+    - updates: an approval, which the worker accepts at once or refuses with a reason (`Approvals`); `go_on`, also a
+      signal, which releases a held run (`Holds`); `complete`, which finishes a tool call (`AwaitedCalls`).
     - cancellation: sets a flag in the `RunState`, which the loop checks.
     - continue-as-new: between iterations (`ContinueAsNew`).
     - queries: the run's status, and its events.
@@ -162,39 +162,39 @@ class AgentRun:
     loop_version: ClassVar[int] = LOOP_VERSION
     max_updates: ClassVar[int] = MAX_UPDATES
     is_being_read = False
-    """Whether no worker executes it: a reader replays what is there of its history, and logs nothing."""
+    """Whether a reader replays the recorded part of its history, without a worker: nothing is logged then."""
 
     @workflow.init
     def __init__(self, input: RunInput) -> None:
         self.state = RunState(input, max_updates=self.max_updates)
-        """What this link has done so far, for whoever looks at the run."""
+        """The progress of this link, for the workflow's readers."""
         self._info = workflow.info()
         self._received = Received()
         self._signed = 0
-        """How many signed decisions have come as signals."""
+        """The number of signed decisions that arrived as signals."""
         self._turn = HandOver(self.state, input.session) if input.session else None
         self._ending = Ending(self.state, self._turn)
         self._notices = Notices(self.state)
         self.state.approvals.listen(self._show_waiting)
         self.state.holds.listen(self._show_waiting)
         self.memory_bytes = self._measure_memory()
-        """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
+        """Approximate size of this object after the last iteration. A worker with too many runs evicts by it."""
         self.on_cancel: Callable[[], object] = bool
-        """Called when the run is cancelled; the worker tells its calls, which else learn of it with a heartbeat."""
+        """Called when the run is cancelled. The worker then cancels its calls at once, not at their next heartbeat."""
         self.labels: dict[str, str] = {}
-        """What metrics say of the run; set by a worker that has metrics."""
+        """Labels of the run's metrics; set by a worker that serves metrics."""
 
     @property
     def approvals(self) -> Approvals:
-        """Return what waits for a person in this link."""
+        """Return the calls of this link that wait for a person."""
         return self.state.approvals
 
     @workflow.run
     async def run(self, input: RunInput) -> RunOutput:
         """Run the agent to its end, or to the end of this link.
 
-        The agent runs in a task of its own. So a cancellation of the workflow is a fact that the loop looks at
-        (§13.2), not an exception in the middle of whatever the loop waits for.
+        The agent runs in a separate task. A cancellation of the workflow is therefore a flag that the loop checks
+        (§13.2), not an exception in the middle of a wait.
         """
         require_version(input.loop_version, self.loop_version)
         agent = asyncio.create_task(self._run_agent())
@@ -240,7 +240,7 @@ class AgentRun:
             self._notices.look()
 
     async def _begin_link(self) -> None:
-        """Take the workers' inventory in the first link and in another version of them.
+        """Take the workers' inventory in the first link, and again after a change of the workers' version.
 
         Load a conversation that the link's input lacks.
         """
@@ -277,7 +277,7 @@ class AgentRun:
         )
 
     async def _checkpoint(self) -> None:
-        """Before each iteration: show the progress, and continue as new if it is time to."""
+        """Before each iteration, show the progress, and continue as new when due."""
         self.memory_bytes = self._measure_memory()
         self.state.begun = now()
         show_status(self.state, "running")
@@ -287,7 +287,7 @@ class AgentRun:
         await self._continuing.when_suggested()
 
     def _measure_memory(self) -> int:
-        # The history's size stands for the events, and for what trimming has dropped: readers of events still need it.
+        # The history's size approximates the events and the trimmed messages: readers of events still need both.
         return IDLE_BYTES + 2 * self.state.conversation.recorded_bytes + self._info.get_current_history_size()
 
     @property
@@ -297,14 +297,14 @@ class AgentRun:
 
     @property
     def conversation(self) -> list[Message]:
-        """Conversation as the model would see it next."""
+        """The conversation as the next model call would send it."""
         return self.state.conversation.messages
 
     def operations_since(self, version: int) -> Sequence[Operation]:
-        """Return how the conversation has changed since that version, which must belong to this link."""
+        """Return the changes of the conversation since that version, which must belong to this link."""
         return self.state.conversation.since(version)
 
-    # Signals accept any arguments: what a stranger sends wrongly must neither end the run nor block it.
+    # Signals accept any arguments: a malformed signal must neither end the run nor block it.
     @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
     def steer(self, *arguments: Any) -> None:
         if message := self._received.read_signal(arguments, SteeringMessage):
@@ -318,7 +318,9 @@ class AgentRun:
                 await self.state.approvals.decide(self._with_vouch_that_holds(decision))
 
     def _with_vouch_that_holds(self, decision: CallApproval) -> CallApproval:
-        """Return a decision that came as a signal: no validator has looked at its signature, so a marker says it."""
+        """Return a decision that came as a signal. No validator has checked its signature, so a marker records the
+        check.
+        """
         if decision.vouch is None:
             return decision
         self._signed += 1

@@ -1,4 +1,4 @@
-"""The tool calls that wait for a person, and what persons decide about them."""
+"""The tool calls that wait for a person, and the decisions about them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .policies import describe_failure
 from .received import Door
 
 REMEMBERED = 100
-"""So many decisions are known when they come again."""
+"""The number of past decisions by which a repeated one is recognized."""
 MAX_LEVELS = 100
-"""Of nesting, in edited arguments."""
+"""The depth of nesting in edited arguments."""
 LARGE_BYTES = 64 * 1024
-"""The reason of a denial is no larger. A decision may be, while the history has room for it."""
+"""Limit of a denial's reason. A decision may exceed it while the history has room."""
 
 Judge = Callable[[ToolRequest], Awaitable[GuardrailResult]]
 
@@ -62,18 +62,18 @@ class OpenApproval:
         self._asked = asked
         self.approval: Approval | None = None
         self.on_vote: Callable[[Vote, int], None] = lambda vote, votes: None
-        """Called when one of several has approved, with how many have approved the same by now."""
+        """Called when one of several deciders approves, with the number that have approved the same so far."""
         self._marks: dict[str, str] = {}
-        """What each has approved, by name (`Approval.mark`)."""
+        """The mark of each decider's approval (`Approval.mark`), by name."""
         self._ids: set[str] = set()
-        """Of decisions of several that were taken: one that comes again changes nothing."""
+        """Ids of the accepted decisions where several must agree: a repeated one changes nothing."""
         self.is_closed = False
         self.deciding = asyncio.Lock()
         self._request = request
         self._judge = judge
 
     def require_vouch(self, decision: CallApproval) -> None:
-        """Raises a refusal where only those may decide for whom a gateway vouches, and none does for this one."""
+        """Raise a refusal where a decision needs a gateway's signature and has none."""
         policy = self.pending.deciders
         if policy is None or not policy.needs_vouch:
             return
@@ -87,11 +87,11 @@ class OpenApproval:
             raise refusal("stale", f"expected the digest of the call, which is {self.pending.digest!r}")
 
     def has_taken(self, id: str) -> bool:
-        """Return whether the decision of that id is one of those that count already."""
+        """Return whether the decision of that id counts already."""
         return id in self._ids
 
     def count(self, decision: CallApproval, judged: CallApproval) -> bool:
-        """Take a decision that is accepted. Returns whether it settles the call, together with those before it."""
+        """Count an accepted decision, and return whether the decisions so far settle the call."""
         vouch, policy = decision.vouch, self.pending.deciders
         if vouch is None:
             self.approval = judged
@@ -115,13 +115,13 @@ class OpenApproval:
         return False
 
     def escalate(self) -> None:
-        """Note that a further role is asked from now on."""
+        """Record that a further role may decide from now on."""
         self.pending = self.pending.model_copy(update={"escalated": workflow.time()})
 
     def require_fitting(self, decision: CallApproval) -> None:
-        """Check that it decides what was asked, and edited arguments against the tool's schema.
+        """Check that the decision fits the question, and edited arguments against the tool's schema.
 
-        Raises a refusal that says what does not fit.
+        Raises a refusal that names the mismatch.
         """
         if text := misfit(self._asked.question, decision):
             kind = "answer" if self._asked.question and decision.answer is not None else self.pending.kind
@@ -129,7 +129,7 @@ class OpenApproval:
         schema = self.pending.parameters
         if not decision.approved or decision.arguments is None or schema is None:
             return
-        # Imported where it is used: readers of runs import this module too, and hardly ever come here.
+        # Imported where it is used: readers of runs import this module too, and rarely execute this.
         from ..tools.validation import edited_problems
 
         if problems := edited_problems(schema, decision.arguments):
@@ -158,7 +158,7 @@ class OpenApproval:
 
 
 def decider_of(vouch: Vouch) -> Decider:
-    """Return who has made a decision that is vouched for."""
+    """Return the decider of a decision with a valid signature."""
     said = {"name": vouch.name, "tenant": vouch.tenant, "roles": vouch.roles, "key_id": vouch.key_id}
     return Decider(**said, at=workflow.time())
 
@@ -177,23 +177,23 @@ def _settled_decision(judged: CallApproval, deciders: Sequence[Decider]) -> Deci
 
 
 class Approvals:
-    """Opened by the loop, decided by signals and updates."""
+    """The open approvals of a link: the loop opens them, signals and updates decide them."""
 
     def __init__(self, decided: Sequence[DecidedCall] = (), *, max_updates: int) -> None:
-        """Temporal takes 2,000 updates of a link and then none, refused ones not counted.
+        """Temporal accepts at most 2,000 updates per link, refused ones not counted.
 
-        From `max_updates` on, the link is to end when it can, repeated decisions are refused as such, and after nearly
-        twice as many all others are left to signals.
+        From `max_updates` on, the link ends as soon as it can and refuses repeated decisions as `repeated`. After
+        nearly twice as many, all other decisions must come as signals.
         """
         self.updates = 0
-        """How many updates this link has accepted."""
+        """The number of updates that this link has accepted."""
         self.decided = list(decided)
         self._max_updates = max_updates
         self._calls: list[OpenApproval] = []
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when a call begins or ceases to wait, in the workflow's thread. It must not raise."""
+        """Call `listener` in the workflow's thread when a call begins or stops waiting. It must not raise."""
         self._listeners.append(listener)
 
     @property
@@ -207,13 +207,13 @@ class Approvals:
 
     @property
     def are_many(self) -> bool:
-        """Return whether this link has taken so many decisions that it is time for the next one."""
+        """Return whether this link has accepted enough decisions to continue as new."""
         return self.updates >= self._max_updates
 
     def require_acceptable(self, decision: CallApproval) -> OpenApproval | None:
-        """Return what `find` returns for a decision that comes as an update.
+        """Return the result of `find` for a decision that comes as an update.
 
-        Raises a refusal like `find`, and where there is no room.
+        Raises a refusal like `find`, and when the link has no room for another update.
         """
         found = self.find(decision)
         if self.are_many and found is None:
@@ -233,14 +233,14 @@ class Approvals:
         return found
 
     def open(self, request: ToolRequest, spec: ToolSpec, asked: Asked, judge: Judge | None) -> OpenApproval:
-        """Note that a tool call waits; `judge` is the tool guardrail, if there is one."""
+        """Record that a tool call waits; `judge` is the tool guardrail, if any."""
         opened = OpenApproval(request, spec, asked, judge)
         self._calls.append(opened)
         self._notify()
         return opened
 
     def close(self, opened: OpenApproval) -> None:
-        """Note that the call does not wait any longer."""
+        """Record that the call no longer waits."""
         opened.is_closed = True
         self._calls.remove(opened)
         self._notify()
@@ -250,13 +250,13 @@ class Approvals:
             listener()
 
     def expire(self, opened: OpenApproval, asked: Asked) -> CallApproval:
-        """Return the denial of a call that nobody has decided about in time."""
+        """Return the denial of a call whose time to decide is over."""
         denial = CallApproval(call_id=opened.pending.call_id, **dict(asked.expiry))
         self._remember(denial, opened, "expired")
         return denial
 
     def find(self, decision: CallApproval) -> OpenApproval | None:
-        """Return the call that the decision is about; None for a repeated decision, which changes nothing.
+        """Return the call that the decision concerns; None for a repeated decision, which changes nothing.
 
         Raises a refusal for a call that does not wait, a stale digest, and edited arguments that do not fit.
         """
@@ -278,7 +278,7 @@ class Approvals:
     async def decide(self, decision: CallApproval) -> None:
         """Accept a decision. Raises a refusal like `find`, and when the tool guardrail denies edited arguments.
 
-        A refused decision changes nothing: the call goes on waiting.
+        A refused decision changes nothing: the call still waits.
         """
         opened = self.find(decision)
         if opened is None:
@@ -286,7 +286,7 @@ class Approvals:
         opened.require_vouch(decision)
         async with opened.deciding:
             if opened.approval is not None:
-                # While this decision waited for its turn, another one was accepted.
+                # Another decision was accepted while this one waited.
                 self.find(decision.model_copy(update={"digest": opened.pending.digest}))
                 return
             judged = await opened.judge(decision)
@@ -344,7 +344,7 @@ def _id_of(decision: CallApproval) -> str:
 
 @contextmanager
 def dropped_if_refused(what: str) -> Iterator[None]:
-    """Log a refusal of what came as a signal, to which nobody can answer."""
+    """Log the refusal of a signal, since a signal has no reply."""
     try:
         yield
     except ApplicationError as error:

@@ -1,4 +1,4 @@
-"""The tool calls that other systems finish: they wait here, in no worker, until one does."""
+"""The tool calls that other systems finish: they wait in the workflow and occupy no worker."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .iterations import moment
 from .received import Door
 
 REMEMBERED = 50
-"""So many calls are known that do not wait any longer."""
+"""The number of finished calls by which a repeated completion is recognized."""
 MAX_LEVELS = 100
-"""Of nesting, in a result."""
+"""The depth of nesting in a result."""
 LARGE_BYTES = 64 * 1024
-"""A result may be larger while the history has room for it: it is recorded three times."""
+"""A result may exceed it while the history has room: the result is recorded three times."""
 SHOWN_CHARS = 200
-"""Of what finished a call, where a second completion is told of it."""
+"""Characters of the first completion in the refusal of a second one."""
 
 
 COMPLETIONS = Door(Completion, COMPLETION_REFUSED, "proof, and value or error")
@@ -34,7 +34,7 @@ completion_refusal = COMPLETIONS.refusal
 
 
 class OpenCall:
-    """A call that waits, and what finishes it once that has come."""
+    """A call that waits, and its completion once that has arrived."""
 
     def __init__(self, request: ToolRequest, postponed: Postponed) -> None:
         now = workflow.time()
@@ -51,28 +51,28 @@ class OpenCall:
 
 
 class AwaitedCalls:
-    """Opened by tools, finished by updates; each is finished once."""
+    """The calls that tools open and updates finish, each once."""
 
     def __init__(self, completed: Sequence[CompletedCall] = ()) -> None:
         self.completed = list(completed)
-        """Those that do not wait any longer."""
+        """The calls that no longer wait."""
         self.executing = 0
-        """How many executions of tools have not ended, of which each may have given a token away."""
+        """The number of tool executions under way, each of which may have handed out a token."""
         self._open: list[OpenCall] = []
 
     @property
     def open_calls(self) -> list[AwaitedCall]:
-        """Calls that wait at this moment."""
+        """The calls that wait now."""
         return [call.shown for call in self._open if call.completion is None]
 
     def open(self, request: ToolRequest, postponed: Postponed) -> OpenCall:
-        """Note that a call waits."""
+        """Record that a call waits."""
         call = OpenCall(request, postponed)
         self._open.append(call)
         return call
 
     def close(self, call: OpenCall, why: str) -> None:
-        """Note that the call does not wait any longer, for that reason where it was not completed."""
+        """Record that the call no longer waits; `why` it was given up where it was not completed."""
         self._open.remove(call)
         if call.completion is None:
             text = f"its tool call {call.shown.call_id!r} does not wait any longer: {why}"
@@ -86,7 +86,9 @@ class AwaitedCalls:
         self._remember(CompletedCall(mark=call.mark, digest=digest_of(completion), account=account))
 
     def require_acceptable(self, completion: Completion) -> OpenCall:
-        """Return the call that waits for it. Raises a refusal: `repeated` where the same has finished it before."""
+        """Return the call that waits for the completion. Raises a refusal: `repeated` where an equal one finished it
+        before.
+        """
         mark = mark_of(completion.proof)
         if past := next((each for each in reversed(self.completed) if each.mark == mark), None):
             if past.digest and past.digest == digest_of(completion):
@@ -111,7 +113,7 @@ class AwaitedCalls:
 
 
 def digest_of(completion: Completion) -> str:
-    """Return what is equal for equal completions, whoever sends them."""
+    """Return a digest that is equal for equal completions, from any sender."""
     return blake2b(to_json([completion.value, completion.error]), digest_size=8).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Runs another agent as a tool call: a child workflow, which is a run like any other (requirement §9.6)."""
+"""Runs another agent as a tool call, in a child workflow that is an ordinary run (requirement §9.6)."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from .waiting import wait_a_little, wait_until
 Result = TypeVar("Result")
 
 MAX_PARENT_BYTES = 900
-"""A child's id begins with its parent's, unless that is longer: Temporal takes ids of 1,000 bytes."""
+"""A child's id begins with its parent's id up to this length: Temporal allows ids of 1,000 bytes."""
 PATIENCE = 10.0
-"""Seconds that a child has to end after it was asked to."""
+"""Seconds that a child has to end after the request to cancel it."""
 
 
 def child_id(request: ToolRequest) -> str:
-    """Return the id of the child that executes a call: the same whenever it is derived, and no other call's."""
+    """Return the id of the child that executes a call. It is deterministic, and unique to the call."""
     run = workflow.info().workflow_id
     if len(run.encode()) > MAX_PARENT_BYTES:
         run = blake2b(run.encode(), digest_size=16).hexdigest()
@@ -64,15 +64,15 @@ async def child_result(
 ) -> Result:
     """Return the child's result. If `cancelled()` becomes true first, the child is cancelled `grace` seconds later.
 
-    A child that has ended by then, or ends well all the same, has its result returned: nothing is thrown away. Raises
-    `ChildWorkflowError`, whose cause is a `CancelledError` where the child ended as cancelled, and `Cancelled` when the
-    child has not ended `patience` seconds after the request. The parent's close policy decides what becomes of it.
+    If the child has ended by then, or still succeeds, its result is returned. Raises `ChildWorkflowError`, whose cause
+    is a `CancelledError` where the child ended as cancelled, and `Cancelled` when the child has not ended `patience`
+    seconds after the request. The parent close policy then applies to the child.
     """
     await wait_until(lambda: handle.done() or cancelled())
     if not await wait_a_little(handle, grace, "grace period of a running child"):
         await request_cancel(handle)
         if not await wait_a_little(handle, patience, "a cancelled child has this long to end"):
-            handle.add_done_callback(lambda late: late.cancelled() or late.exception())  # Nobody awaits it any more.
+            handle.add_done_callback(lambda late: late.cancelled() or late.exception())  # Nothing awaits it any longer.
             raise Cancelled
     return await handle
 
@@ -80,8 +80,8 @@ async def child_result(
 async def request_cancel(handle: ChildWorkflowHandle[Any, Any]) -> None:
     """Ask the child to end; returns when the server has recorded the request, not when the child has ended.
 
-    By its id alone: a request by its handle names the child's first run, and is lost without a trace when the child has
-    continued as new (https://github.com/temporalio/features/issues/503).
+    The request names the workflow id alone. A request by handle names the child's first run, and the server drops it
+    silently after the child has continued as new (https://github.com/temporalio/features/issues/503).
     """
     try:
         await workflow.get_external_workflow_handle(handle.id).cancel()
@@ -93,14 +93,14 @@ Prepare = Callable[[ToolRequest, ToolSpec], Awaitable[ToolResult]]
 
 
 class ChildRuns:
-    """The runs that one link has called. The link goes on only when they have ended: see `ContinueAsNew`."""
+    """The runs that one link has called. The link continues as new only after they have ended: see `ContinueAsNew`."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
         self._input = state.input
 
     async def run(self, request: ToolRequest, spec: ToolSpec, allowance: Allowance, prepare: Prepare) -> ChildEnd:
-        """Start the run that the call asks for, and await it. Never raises for what it does."""
+        """Start the run that the call asks for, and await it. A failure of that run is a result, not an exception."""
         lineage = self._input.lineage
         if refused := depth_refusal(request.name, self._input.options, lineage.depth if lineage else 0):
             return ChildEnd(refused)
@@ -143,7 +143,7 @@ class ChildRuns:
             input,
             id=id,
             result_type=RunOutput,
-            # A caller that is terminated leaves no run behind that nobody waits for.
+            # A terminated caller leaves no orphaned run behind.
             parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
             task_timeout=WORKFLOW_TASK_TIMEOUT,
             memo={"agent": shown_name(input.agent)},
@@ -174,7 +174,7 @@ class ChildRuns:
 def child_input(
     caller: RunInput, call: ChildRun, prepared: PreparedRun, request: ToolRequest, allowance: Allowance
 ) -> RunInput:
-    """Return what the called run starts with. Raises LoadError for a setting of an agent's file that is wrong."""
+    """Return the input of the called run. Raises LoadError for an invalid setting in an agent's file."""
     agents = {**caller.agents, **call.agents}
     agent, is_single = agents[call.path], call.mode == "single"
     options = child_options(caller.options, allowance, single=is_single, caller=caller.agent, called=agent)
@@ -200,8 +200,8 @@ def child_input(
 
 
 def attributes_for(input: RunInput, *, session: str | None = None) -> TypedSearchAttributes | None:
-    """Those of a child with this input, which its caller has too: to set one that is not registered would stop the
-    caller for ever. `session` is for one that is no turn of its caller's session.
+    """Return the search attributes of a child with this input, limited to those of its caller: an unregistered
+    attribute would block the caller for ever. `session` applies to a child that is not a turn of its caller's session.
     """
     info = workflow.info()
     of_caller = info.typed_search_attributes

@@ -20,56 +20,56 @@ from .run_state import RunState
 
 MIB = 1024 * 1024
 MAX_START_BYTES = 24 * MIB
-"""Half of what a history may hold: a link that begins with a larger conversation would soon be at its end."""
+"""Half of a history's limit: a link that began with a larger conversation would soon reach it."""
 INLINE_BYTES = 64 * 1024
 """A conversation up to this size travels in the next link's input, which both histories hold; a larger one is loaded
 from this link's history, and recorded once."""
 MAX_STEERING_CHARS = 64 * 1024
-"""More than this is first read into the conversation, which can be loaded in pieces."""
+"""Longer steering messages are first read into the conversation, which can be loaded in pieces."""
 
 
 @dataclass
 class ContinueAsNew:
-    """Temporal's continue-as-new: this link closes, and the run goes on in a new one, with nothing lost (§13.7).
+    """Temporal's continue-as-new: this link closes, and the run continues in a new one without losing anything (§13.7).
 
     1. Before each iteration, `HistorySize` says whether Temporal suggests it and this link has grown enough; or the
-       link has taken many decisions, of which Temporal has a limit too; or the run's workers have versions, of which
-       another one is current now. A cancelled run ends in this link.
-    2. The workflow waits until all handlers of signals and updates have finished: unfinished ones would be lost.
+       link has accepted many decisions, which Temporal limits too; or the run's workers are versioned, and another
+       version is current now. A cancelled run ends in this link.
+    2. The workflow waits until all handlers of signals and updates have finished: Temporal drops unfinished ones.
     3. If many steering messages wait, the run stays here for an iteration, which reads them into the conversation.
-    4. A conversation above `INLINE_BYTES` is recorded to its end in this link's history, from which the next link
-       loads it in pieces. A smaller one travels in the next link's input.
-    5. The next link's input is this link's, with the conversation and `Carried`: all else that the run remembers.
-    6. The input is measured, because one above Temporal's limit of 2 MB would make the workflow task fail for ever.
-       If it does not fit, the conversation is taken out of it as in step 4; if it still does not fit, the run fails.
+    4. A conversation above `INLINE_BYTES` is recorded to its end in this link's history, from which the next link loads
+       it in pieces. A smaller one travels in the next link's input.
+    5. The next link's input is this link's, with the conversation and `Carried`: the rest of the run's state.
+    6. The input is measured, because one above Temporal's limit of 2 MB would make the workflow task fail for ever. If
+       it does not fit, the conversation is taken out of it as in step 4; if it still does not fit, the run fails.
     7. Measuring and recording take time: if a cancellation or a steering message has arrived, the run stays here for
-       another iteration, and all begins again.
+       another iteration, and starts over from step 1.
     8. `workflow.continue_as_new` closes this link. Temporal starts the next one with the input.
     9. In the next link, `AgentRun.__init__` takes its state from `Carried`, and loads the pieces before it iterates.
     """
 
     state: RunState
     loop_version: int
-    """Which the next link goes by: that of this worker."""
+    """The loop version of the next link: that of this worker."""
     history: HistorySize = field(default_factory=HistorySize)
     _to: str = ""
-    """The path of the agent that the next link has, if it is another one."""
+    """The path of the next link's agent, if it differs."""
 
     def __post_init__(self) -> None:
         self._first = self.state.loop.iterations
 
     async def when_suggested(self) -> None:
-        """Continue in a new link if it is time to, and then never return.
+        """Continue in a new link when due, and then never return.
 
-        Raises `PayloadTooLargeError` when the run can be continued neither in a new link nor for long in this one.
+        Raises `PayloadTooLargeError` when the run can continue neither in a new link nor for long in this one.
         """
         if not self.state.cancelled and self._is_time():
             await self._go_on()
 
     async def hand_off(self, path: str) -> None:
-        """Continue in a new link as the agent of that path; as `when_suggested`, which also says what is raised.
+        """Continue in a new link as the agent of that path. Raises as `when_suggested` does.
 
-        Returns where the run was cancelled, or has steering messages to read first.
+        Returns if the run was cancelled, or has steering messages to read first.
         """
         self._to = path
         await self._go_on()
@@ -85,7 +85,7 @@ class ContinueAsNew:
         return suggested or self._is_upgrade() or self.state.approvals.are_many
 
     def _is_upgrade(self) -> bool:
-        """Return whether the run moves to another version; each link makes one iteration at least."""
+        """Return whether the run moves to another version; each link makes at least one iteration."""
         return self.state.loop.iterations > self._first and is_behind()
 
     async def _next_input(self) -> RunInput | None:
@@ -112,7 +112,7 @@ class ContinueAsNew:
         )
 
     def _input_with(self, recorded: CarriedConversation | None) -> RunInput:
-        """This link's input with what has changed, so that fields which this version does not know are passed on."""
+        """Return this link's input with the changes, so that fields unknown to this version are passed on."""
         messages = [] if recorded else self.state.conversation.messages
         by = passed_on(self.state.requests, workflow.info().workflow_id, link_content())
         changed = {
@@ -151,7 +151,7 @@ class ContinueAsNew:
         return carried.model_copy(update=previous.model_extra) if previous else carried
 
     async def _record_conversation(self) -> CarriedConversation:
-        """Make sure that this link's history holds the whole conversation, and say where its pieces end."""
+        """Record the whole conversation in this link's history, and return where its pieces end."""
         size, history = self.state.conversation.recorded_bytes, workflow.info().get_current_history_size()
         if min(size, history) > MAX_START_BYTES:
             raise PayloadTooLargeError(
@@ -169,7 +169,7 @@ class ContinueAsNew:
 
 
 def _largest_part(value: RunInput) -> str:
-    """Names the field of the input that takes the most, with its size before compression."""
+    """Return the name of the input's largest field, with its size before compression."""
     assert value.carried is not None
     parts = {
         "the agent": value.agent,

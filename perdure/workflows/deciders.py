@@ -1,4 +1,4 @@
-"""Who may decide about a call, and who has asked for what a run does: as far as a gateway vouches for them."""
+"""Checks by a gateway's signatures who may decide about a call and who requested a run's work."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from .waiting import wait_until
 
 
 def require_entitled(decision: CallApproval, opened: OpenApproval | None, requests: Requests) -> None:
-    """Raises a refusal for a decision of somebody who may not decide, and for one whose signature does not hold.
+    """Raise a refusal for a decider who is not entitled, and for an invalid signature.
 
-    What it says depends on this worker's keys and on the time: it is called where the answer is recorded. `opened` is
-    None for a decision that changes nothing.
+    The answer depends on this worker's keys and on the time, so callers record it. `opened` is None for a decision that
+    changes nothing.
     """
     vouch = decision.vouch
     if opened is not None:
@@ -108,9 +108,9 @@ Emit = Callable[[EventType, LoggedData], None]
 async def wait_for_deciders(
     opened: OpenApproval, emit: Emit, is_over: Callable[[], bool], end: float | None, why: str
 ) -> None:
-    """Have votes told, and wait as long as the tool's own deciders have for themselves, if others are asked then.
+    """Report votes, and wait out the time of the tool's own deciders where others are asked after it.
 
-    `end` is when the call is denied, in seconds since the epoch.
+    `end` is the time at which the call is denied, in seconds since the epoch.
     """
     pending, policy = opened.pending, opened.pending.deciders
     assert policy is not None
@@ -132,8 +132,8 @@ async def wait_for_deciders(
 def initial_requests(input: RunInput | SessionInput) -> Requests:
     """Return the request that a link of a run or a session begins with; None where the requester is unknown.
 
-    The link before has signed that of a later one, for this chain of links alone: anybody who may start workflows can
-    start one with a carried state of their own.
+    A link signs the request for the next link of the same chain. Without the signature, anybody who may start workflows
+    could start one with a forged carried state.
     """
     if input.requested_by is None:
         return None
@@ -143,33 +143,31 @@ def initial_requests(input: RunInput | SessionInput) -> Requests:
 
 
 def link_content() -> str:
-    """Return the content that a link signs for the next one: a digest of the chain that both belong to."""
+    """Return the content that a link signs for the next one: a digest of their chain."""
     return content_of("link", workflow.info().first_execution_run_id)
 
 
 def initial_requesters(input: SessionInput) -> list[str] | None:
-    """Return who has started the session, and has asked for something in its earlier links; None where the signature of
-    that does not hold.
-    """
+    """Return the requesters of the session and of its earlier links; None where their signature is invalid."""
     requests = initial_requests(input)
     names = None if requests is None else _own_keys().requesters(requests)
     return None if names is None else sorted(names)
 
 
 def request_received(by: Requesters | None, content: str) -> Request | None:
-    """Return what was said to this workflow at this moment; None where nobody vouches for who has said it."""
+    """Return the request that reached this workflow now; None where no signature vouches for its sender."""
     return None if by is None else _request(by, content, workflow.time(), workflow.info().workflow_id)
 
 
 def _request(by: Requesters, content: str, at: float, place: str) -> Request:
-    known = Requesters(**{name: getattr(by, name) for name in Requesters.model_fields})  # Anybody may send more.
+    known = Requesters(**{name: getattr(by, name) for name in Requesters.model_fields})  # Drops foreign fields.
     return Request(by=known, place=place, content=content, since=at - VALID_SECONDS, until=at + VALID_SECONDS)
 
 
 def signature_fault(message: SessionMessage, by: Requesters) -> str | None:
-    """Return why the signature of a message to this session does not hold, and what to do; None where it does.
+    """Return the fault of a session message's signature, and the remedy; None for a valid one.
 
-    It depends on this worker's keys and on the time: it is called where the answer is recorded.
+    The answer depends on this worker's keys and on the time, so callers record it.
     """
     info = workflow.info()
     request = _request(by, message.content(info.first_execution_run_id), workflow.time(), info.workflow_id)
@@ -183,14 +181,16 @@ def signature_fault(message: SessionMessage, by: Requesters) -> str | None:
 
 
 def part_content(turn: int, part: ConversationRef) -> str:
-    """Return the content that a turn signs of what it hands over to its session; the digest stands for the messages."""
+    """Return the content that a turn signs when it hands messages over to its session; a digest represents the
+    messages.
+    """
     return content_of("hand_over", turn, part.base, part.version, part.digest)
 
 
 def handed_over_by(by: Requesters | None, turn: int, part: ConversationRef) -> set[str] | None:
-    """Return who has asked for what a turn hands over to this session; None where that is unknown.
+    """Return the requesters of a turn's additions to this session; None where they are unknown.
 
-    The part fits this session's conversation alone: so it may come late, when a worker has been away.
+    The part fits only this session's conversation, so it may arrive late, after a worker's outage.
     """
     if by is None:
         return None
@@ -200,8 +200,8 @@ def handed_over_by(by: Requesters | None, turn: int, part: ConversationRef) -> s
 def passed_on(requests: Requests, place: str, content: str) -> Requesters | None:
     """Return the requesters of a run that this one calls, signed with this worker's key; None where they are unknown.
 
-    It is part of what is sent, and decides nothing here: another worker, which replays the history with another key,
-    goes the same way.
+    The signature is part of the sent value and decides nothing here: a worker that replays the history with another key
+    takes the same path.
     """
     if requests is None:
         return None

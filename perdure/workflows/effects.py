@@ -53,7 +53,7 @@ from .waiting import give_up, now, wait_until, wait_until_done
 
 
 def start_compaction(input: activities.CompactInput, state: RunState) -> ActivityHandle[str]:
-    """Start the activity that asks the compactor, in the iteration that the run is at."""
+    """Start the activity that asks the compactor, for the current iteration."""
     return workflow.start_activity(
         activities.COMPACT,
         input.model_copy(update={"fresh": state.freshness}),
@@ -66,9 +66,10 @@ def start_compaction(input: activities.CompactInput, state: RunState) -> Activit
 
 
 def start_judging(input: activities.JudgeInput, kind: str, state: RunState) -> ActivityHandle[JudgedOutput]:
-    """Start the activity that asks the guardrail: a local one, which costs less, if it is `plain` and at hand.
+    """Start the activity that asks the guardrail: a local activity, which costs less, where it is `plain` and this
+    worker has it.
 
-    A tool's own function that decides about approvals is asked in the same way.
+    A tool's approval function is asked in the same way.
     """
     timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
     if kind == "plain" and input.offer is None:
@@ -164,7 +165,7 @@ class TemporalEffects:
         model = self._state.other_model
         await self._state.hold(error, reason)
         if self._state.other_model is not model:
-            self._before = None  # What another model has said is no beginning of this one's answer.
+            self._before = None  # Another model's text is not a prefix of this one's answer.
 
     async def wake(self) -> None:
         await self._state.wake()
@@ -243,7 +244,7 @@ class TemporalEffects:
             raise
 
     async def _end_response(self, fallback: int) -> None:
-        """Have the provider end what it makes in the background, now that the run is cancelled: nobody else may."""
+        """Have the provider cancel its background response after the run's cancellation: no other caller may."""
         model = self._state.input.agent.with_fallback(fallback).model
         if not may_run_in_background(model):
             return
@@ -258,7 +259,7 @@ class TemporalEffects:
             workflow.logger.info("a response in the background was not ended: %s", error.cause)
 
     def _count_try(self, iteration: int) -> int:
-        """Return how often the model was called before in this iteration."""
+        """Return the number of earlier model calls in this iteration."""
         last, earlier = self._tried
         self._tried = (iteration, earlier + 1 if iteration == last else 0)
         return self._tried[1]
@@ -297,7 +298,9 @@ class TemporalEffects:
         return await self._ask(self._offers, point="tool", request=request)
 
     async def judge_edited(self, request: ToolRequest) -> GuardrailResult:
-        """Ask about arguments that a person has edited: a decision that nobody can judge is refused, not held."""
+        """Ask the guardrail about arguments that a person has edited. If it cannot judge, the decision is refused, not
+        held.
+        """
         return await self._ask(Offers(self._state, may_hold=False), point="tool", request=request)
 
     async def _ask(self, offers: Offers, **asked: Any) -> JudgedOutput:
@@ -321,7 +324,7 @@ class TemporalEffects:
         return self._state.tools[input.request.name].approval_check or "plain"
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        """As `Effects.compact`. Raises CompactionError when the compactor failed or took too long."""
+        """Compact as `Effects.compact` does. Raises CompactionError when the compactor fails or takes too long."""
 
         async def start(offer: Offer) -> str:
             await record_ahead(conversation)
@@ -349,14 +352,14 @@ class TemporalEffects:
         return await self._tool_runs.reconcile(request, earlier)
 
     def misfits(self, request: ToolRequest) -> list[str]:
-        # Imported where it is used: readers of runs import this module too, and hardly ever come here.
+        # Imported where it is used: readers of runs import this module too, and rarely execute this.
         from ..tools.validation import call_problems
 
         tool, spec = self._state.offered_agent.tool(request.name), self._state.tools[request.name]
         return call_problems(tool, spec, request.arguments) if tool else []
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
-        """As `Effects.approve`; the run's deadline ends the wait too."""
+        """Wait for approval as `Effects.approve` does; the run's deadline ends the wait too."""
         state, approvals = self._state, self._state.approvals
         spec = state.tools.get(request.name) or ToolSpec(name=request.name)
         opened = approvals.open(request, spec, asked, self.judge_edited if "tool" in state.inventory.hooks else None)
@@ -377,7 +380,7 @@ class TemporalEffects:
         person_waited_for(opened.pending, opened.approval, cancelled=state.cancelled)
         if opened.approval is None and state.cancelled:
             raise Cancelled
-        if opened.approval is None and min(ends) != asked.deadline:  # The loop looks at its limits next.
+        if opened.approval is None and min(ends) != asked.deadline:  # The loop checks its limits next.
             return Approval(approved=False, reason="the time of the run is over (max_seconds)")
         if opened.approval is None:
             opened.approval = approvals.expire(opened, asked)

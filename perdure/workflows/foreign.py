@@ -1,4 +1,6 @@
-"""Executes tool calls by others' activities and workflows, in any language, and turns their end into results."""
+"""Executes tool calls with activities and workflows of other workers, in any language, and turns their outcomes into
+results.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ from .ui import call_summary
 from .waiting import wait_until, wait_until_done
 
 UNKNOWN_OUTCOMES = (START_TO_CLOSE, "TemporalTimeout:Heartbeat", WORKER_SHUTDOWN, OutcomeUnknown.__name__)
-"""Error types of others' activities and workflows that may have taken effect; all else says that it has failed."""
+"""Error types of foreign activities and workflows that may have taken effect; any other type means failure."""
 
 
 def failure(
@@ -54,15 +56,15 @@ def failure(
     status: Literal["error", "timeout", "cancelled"] = "error",
     outcome_unknown: bool = False,
 ) -> ToolResult:
-    """Return a result that says why there is none."""
+    """Return an error result with the reason."""
     text = f"Error: Tool '{name}' failed: {text}"
     return ToolResult.failure(text, kind=kind, status=status, outcome_unknown=outcome_unknown)
 
 
 def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> ToolResult:
-    """Return the result as it came: text as it is, anything else as JSON, nothing as empty text; bounded in size.
+    """Return the result: text unchanged, other values as JSON, nothing as empty text; bounded in size.
 
-    A payload that can't be read is an error result, and not a failure of the workflow task, which would be for ever.
+    An unreadable payload becomes an error result. A failure of the workflow task would repeat for ever.
     """
     limits = SizeLimits() if max_bytes is None else SizeLimits(text_bytes=max_bytes)
     if value is None:
@@ -70,7 +72,7 @@ def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> Too
     try:
         found = workflow.payload_converter().from_payload(value.payload)
         return to_result(valid_json(found), limits)
-    except Exception as error:  # Whatever a stranger's bytes lead to.
+    except Exception as error:  # Foreign bytes can raise any exception.
         encoding = value.payload.metadata.get("encoding", b"").decode(errors="replace")
         text = (
             f"its result can't be read: its encoding is {one_line(encoding, 100)!r}, of {len(value.payload.data):,} "
@@ -83,7 +85,7 @@ def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> Too
 def activity_failure(
     name: str, called: ActivityOptions, error: ActivityError, seconds: float | None, cancelled: bool
 ) -> ToolResult:
-    """Return what the model is told about an activity that returned no result."""
+    """Return the model's error result for an activity that returned no result."""
     cause = error.cause
     if isinstance(cause, TemporalTimeoutError):
         return _timeout_of(name, called, cause, seconds)
@@ -95,8 +97,8 @@ def activity_failure(
 def child_failure(
     name: str, called: WorkflowOptions, error: ChildWorkflowError, over_after: float | None, cancelled: bool
 ) -> ToolResult:
-    """Return what the model is told about a child workflow that returned no result; it was given up after `over_after`
-    s.
+    """Return the model's error result for a child workflow that returned no result, given up after `over_after`
+    seconds.
     """
     cause, what = error.cause, f"the workflow {called.workflow!r}"
     if isinstance(cause, CancelledError) and over_after is not None:
@@ -142,7 +144,7 @@ def _failure_of(name: str, what: str, cause: BaseException) -> ToolResult:
 
 
 def _description_of(error: BaseException) -> str:
-    """Type and message of a failure, and those of what caused it."""
+    """Return type and message of a failure and of its causes."""
     texts: list[str] = []
     found: BaseException | None = error
     while found is not None and len(texts) < 5:
@@ -154,10 +156,10 @@ def _description_of(error: BaseException) -> str:
 
 
 MAX_ARGUMENT_BYTES = 192 * 1024
-"""Small enough to be neither compressed nor stored outside Temporal, which no other SDK could read."""
+"""Small enough to be neither compressed nor stored outside Temporal: other SDKs could not read that."""
 
 FAILED_RETRIES = replace(TOOL_RETRIES, non_retryable_error_types=list(UNKNOWN_OUTCOMES))
-"""For what is not idempotent."""
+"""Retries of a call that is not idempotent."""
 
 Handle = ChildWorkflowHandle[Any, RawValue]
 
@@ -175,7 +177,7 @@ _CLOSE = {
 
 @dataclass(frozen=True)
 class ForeignCall:
-    """One call that another worker executes. Whatever happens there becomes its result."""
+    """One call that another worker executes. Every outcome there becomes its result."""
 
     request: ToolRequest
     spec: ToolSpec
@@ -241,7 +243,7 @@ class ForeignCall:
         return await self._wait_for_result(handle, called)
 
     async def _wait_for_result(self, handle: Handle, called: WorkflowOptions) -> ToolResult:
-        """Wait for the child: first until some worker must have taken it up, then until its time is over."""
+        """Wait for the child: first until the deadline for a worker to begin it, then until its time is over."""
         name, limit = self.request.name, self._workflow_seconds(called)
         started = workflow.time()
         wait = min(called.schedule_to_start_timeout, limit or called.schedule_to_start_timeout)
@@ -272,12 +274,12 @@ class ForeignCall:
         return read_result(name, value, self.spec.max_result)
 
     async def _wait_for(self, handle: Handle, seconds: float | None, why: str) -> bool:
-        """Wait until the child has ended, or the run is cancelled, and return whether that is so within that time."""
+        """Wait until the child has ended or the run is cancelled, and return whether that is so within that time."""
         left = None if seconds is None else max(seconds, 0.0)
         return await wait_until(lambda: handle.done() or self.state.cancelled, left, why)
 
     def _arguments(self, called: CallOptions) -> JsonObject:
-        """Raises ValueError for arguments that do not fit, and for more of them than one payload should hold."""
+        """Return the arguments. Raises ValueError if they do not match, and if they exceed the size of one payload."""
         arguments = complete_arguments(called, self.request.arguments)
         if (size := uncompressed_bytes(arguments)) > MAX_ARGUMENT_BYTES:
             raise InvalidArguments([f"they take {size:,} bytes together, at most {MAX_ARGUMENT_BYTES:,} are possible"])
@@ -291,20 +293,20 @@ class ForeignCall:
         return 0.0 if is_over else self.state.options.cancel_grace
 
     def _attempt_seconds(self, called: ActivityOptions) -> float | None:
-        """Start-to-close time-out; None where the declaration limits all attempts together, and nothing else."""
+        """Return the start-to-close time-out; None where the declaration only limits all attempts together."""
         given = [limit for limit in (called.start_to_close_timeout, self.spec.timeout) if limit is not None]
         if not given and called.schedule_to_close_timeout is not None:
             return None
         return min(given, default=self.state.options.tool_timeout)
 
     def _workflow_seconds(self, called: WorkflowOptions) -> float | None:
-        """After so long the child is cancelled; None where Temporal ends it, by the time-outs of the declaration."""
+        """Return the seconds until the child is cancelled; None where Temporal ends it by the declared time-outs."""
         if called.execution_timeout is not None:
             return self.spec.timeout
         return self.spec.timeout or self.state.options.tool_timeout
 
     def _retry_policy(self, called: CallOptions) -> RetryPolicy:
-        """Once, unless the declaration says how often, or that a repetition does no harm."""
+        """Return the retry policy: one attempt, unless the declaration sets a number or marks the tool idempotent."""
         retries, default = called.retry_policy, TOOL_RETRIES if self.spec.idempotent else NO_RETRY
         if self.spec.retries:
             default = FAILED_RETRIES if not self.spec.idempotent else TOOL_RETRIES
@@ -321,7 +323,7 @@ class ForeignCall:
 
 
 async def _end_unstarted(handle: Handle) -> activities.Unstarted:
-    """End the child if no worker has executed any of it; an activity looks, because only the server knows."""
+    """End the child if no worker has begun it; an activity checks, because only the server knows."""
     found: activities.Unstarted = await workflow.execute_activity(
         activities.END_UNSTARTED,
         activities.UnstartedInput(workflow_id=handle.id, run_id=handle.first_execution_run_id or ""),

@@ -1,4 +1,4 @@
-"""Decides when a run continues in a new link: when its history has grown enough, or its workers have a new version."""
+"""Decides when a run continues in a new link: after enough history, or with a new version of its workers."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from ..protocol.search_attributes import AGENT, HANDED_BY, STARTED, keyword
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_EVENTS = 13_000
-"""A worker that replays a run needs about four seconds for so many, which is within a workflow task."""
+"""A worker replays this many events in about four seconds, within one workflow task."""
 MAX_HISTORY_BYTES = 36 * MIB
-"""Temporal terminates a run at 50 MB; another iteration must fit in."""
+"""Temporal terminates a run at 50 MB; one more iteration must fit."""
 USUAL_SUGGESTION_EVENTS = 4096
-"""Temporal suggests continue-as-new from here on, unless a server is configured otherwise."""
+"""Temporal's default number of events for suggesting continue-as-new."""
 SMALL_EVENT_BYTES = KIB
-"""Events that are smaller on average reach the limit of events before that of bytes."""
+"""Events below this average reach the limit of events before the limit of bytes."""
 AMORTIZED = 4
-"""A history of small events grows by this many times what the next one would begin with."""
+"""A history of small events grows to this multiple of the next history's initial size."""
 
 
 def is_behind() -> bool:
-    """Return whether a workflow that is pinned to a version of its workers' deployment is to go on in another one.
+    """Return whether a workflow pinned to one version of its workers' deployment should move to another one.
 
-    That is the deployment's current version; known from the first task after the change of it.
+    The other one is the deployment's current version. A workflow learns of a change in its next task.
     """
     return workflow.info().is_target_worker_deployment_version_changed()
 
 
 def go_on_in_new_link(input: Any, handed_by: Agent | None = None) -> NoReturn:
-    """Close this link, and begin the next one: in the current version of the workers, where those have versions.
+    """Close this link, and begin the next one, on the workers' current version where they are versioned.
 
-    Lists of runs go on to show when the first link began; and the new agent, after a handoff by the one before.
+    Lists of runs keep showing the start of the first link, and show the new agent after a handoff.
     """
     info, attributes = workflow.info(), None
     memo: dict[str, Any] = {name: RawValue(payload) for name, payload in info.raw_memo.items()}
@@ -52,14 +52,14 @@ def go_on_in_new_link(input: Any, handed_by: Agent | None = None) -> NoReturn:
 
 
 class Extent(NamedTuple):
-    """How long a history is."""
+    """The length of a history, in events and bytes."""
 
     events: int
     bytes: int
 
 
 class HistorySize:
-    """How much the history has grown since this was made, which is when the link has loaded its conversation."""
+    """The growth of the history since this object was made, after the link loaded its conversation."""
 
     def __init__(self) -> None:
         self._info = workflow.info()
@@ -71,19 +71,18 @@ class HistorySize:
 
 
 def has_grown_enough(start: Extent, now: Extent, carried_bytes: int) -> bool:
-    """Return whether a link whose history has grown from `start` to `now` is long enough, once Temporal suggests a new
-    one.
+    """Return whether a history that grew from `start` to `now` is long enough, once Temporal suggests a new link.
 
-    `carried_bytes` is what the next link's history would begin with, uncompressed. If links were as short as Temporal
-    suggests, a run whose conversation is never trimmed would record its conversation too often: the histories would
-    grow with the square of the run's length.
+    `carried_bytes` is the uncompressed initial size of the next link's history. With links as short as Temporal
+    suggests, a run that never trims its conversation would record it too often: the histories would grow with the
+    square of the run's length.
     """
     if now.events - start.events >= MAX_EVENTS or now.bytes >= MAX_HISTORY_BYTES:
         return True
     grown = now.bytes - start.bytes
     if now.bytes < now.events * SMALL_EVENT_BYTES and now.events >= USUAL_SUGGESTION_EVENTS:
         return grown >= AMORTIZED * carried_bytes
-    # A few large events come close to Temporal's limit of bytes.
+    # A few large events can approach Temporal's limit of bytes.
     return grown >= start.bytes
 
 

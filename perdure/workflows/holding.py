@@ -1,4 +1,4 @@
-"""Runs that are held instead of failing: why, and who lets them go on, with which other options."""
+"""Holds runs that would otherwise fail, until somebody releases them, possibly with other options."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ go_on_refusal = REQUESTS.refusal
 
 
 class Holds:
-    """The holds of one link: several tool calls of a round may be held at the same time, and go on together."""
+    """The holds of one link: several tool calls of a round may be held at once, and are released together."""
 
     def __init__(self, options: RunOptions, loop: LoopState) -> None:
-        """Both are those of the run, and change in their place: all that reads them reads the new values then."""
+        """Both arguments belong to the run and change in place, so all their readers see the new values."""
         self._options = options
         self._loop = loop
         self.held: list[Held] = []
-        """Why the run is held at this moment; [] while it is not."""
+        """The reasons why the run is held now; [] while it is not held."""
         self._listener: Callable[[], object] = bool
         self._since = 0.0
 
@@ -42,7 +42,7 @@ class Holds:
         self._listener = listener
 
     def begin(self, error: RunError, reason: HoldReason) -> Held:
-        """Note that the run is held instead of failing with the error."""
+        """Record that the run is held instead of failing with the error."""
         option = error.option if isinstance(error, LimitExceededError | MaxIterationsError) else None
         why = bounded_text(str(error), MAX_WHY_BYTES)
         held = Held(reason=reason, kind=error.kind, why=why, option=option, since=workflow.time())
@@ -52,11 +52,11 @@ class Holds:
         return held
 
     def is_over(self, held: Held) -> bool:
-        """Return whether this goes on."""
+        """Return whether this hold is over."""
         return all(each is not held for each in self.held)
 
     def give_up(self, held: Held) -> None:
-        """Note that nobody lets this go on any more."""
+        """End this hold without a release."""
         self._set([each for each in self.held if each is not held])
 
     def _set(self, held: list[Held]) -> None:
@@ -66,13 +66,13 @@ class Holds:
         self._listener()
 
     def let_go_on(self, go_on: GoOn) -> None:
-        """Change the options, and release all that is held now. Raises as `require_possible` does."""
+        """Change the options, and release all current holds. Raises as `require_possible` does."""
         for name, value in self.require_possible(go_on).items():
             setattr(self._options, name, value)
         self._set([])
 
     def require_possible(self, go_on: GoOn) -> JsonObject:
-        """Return the options that change, with their values. Raises a refusal that says what is wrong."""
+        """Return the changed options with their values. Raises a refusal that names the fault."""
         if not self.held:
             raise go_on_refusal("not_held", "the run is not held: there is nothing to go on with")
         changed = _changed_options(go_on)
@@ -91,7 +91,7 @@ class Holds:
 
 
 def _changed_options(go_on: GoOn) -> JsonObject:
-    """Return the fields of `RunOptions` with their values. Raises a refusal for one that can't change so."""
+    """Return the fields of `RunOptions` with their values. Raises a refusal for a change that is not allowed."""
     if wrong := [name for name in go_on.options if name not in CHANGED_BY_GO_ON]:
         known = ", ".join(CHANGED_BY_GO_ON)
         raise go_on_refusal("options", f"{', '.join(map(one_line, wrong[:10]))} can't change now, only {known}")

@@ -1,4 +1,4 @@
-"""Instructions that a function gives, when a run or a turn begins, or goes on as another agent."""
+"""Instructions from a function, at the beginning of a run or a turn, and after a handoff."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .run_state import RunState
 from .waiting import give_up, wait_until_done
 
 INSTRUCTIONS_FAILED = "instructions"
-"""The kind of the error of a run whose function has failed."""
+"""The kind of a run's error after its instructions function failed."""
 
 
 async def instruct(state: RunState) -> None:
-    """Give the conversation the instructions that a run, a turn or the next agent begins with.
+    """Add the instructions of a run, a turn or the next agent to the conversation.
 
-    Those that a function gives are recorded. Raises ApplicationError where it fails in each of a few attempts.
+    A function's instructions are recorded. Raises ApplicationError after its last attempt has failed.
     """
     input, options, known = state.input, state.options, state.conversation.messages
     before = known[: count_of_instructions(known)]

@@ -1,4 +1,4 @@
-"""Lets a worker or a replayer take hold of its workflow objects, and logs how runs begin and end."""
+"""Gives a worker or a replayer access to its workflow objects, and logs the start and end of runs."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ Observed = TypeVar("Observed", bound=AgentRun | Session)
 
 
 class RunObserver(Interceptor, Generic[Observed]):
-    """Is told, in the thread that executes the workflow, when an agent's run begins and when its execution stops."""
+    """Observes the start of an agent's run and the stop of its execution, in the thread that executes the workflow."""
 
     observed: tuple[type[Any], ...] = (AgentRun,)
-    """The workflows of which it is told."""
+    """The observed workflows."""
 
     def on_begin(self, run: Observed, info: workflow.Info) -> None:
-        """The run, or one link of it, is about to do its first step. Must not raise."""
+        """Handle a run or a link that is about to take its first step. Must not raise."""
 
     def on_stop(self, run: Observed, info: workflow.Info) -> None:
-        """It does nothing more here: it has ended, goes on as the next link, or was evicted. Must not raise."""
+        """Handle a run that stopped here: it ended, continued as the next link, or was evicted. Must not raise."""
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
@@ -63,10 +63,10 @@ class RunObserver(Interceptor, Generic[Observed]):
 
 
 class RunLogInterceptor(Interceptor):
-    """Logs when an agent's run begins and how it ends, and writes its current details when somebody asks for them.
+    """Logs the start and end of an agent's run, and writes its current details on request.
 
-    In the thread that executes a run, `on_reader` is called with its id when somebody asks about its events, and
-    `on_cancel` when it is cancelled.
+    The thread that executes a run calls `on_reader` with the run's id when a reader queries its events, and `on_cancel`
+    when the run is cancelled.
     """
 
     def __init__(self, on_reader: Callable[[str], None], on_cancel: Callable[[str], None]) -> None:
@@ -104,7 +104,7 @@ class _Inbound(WorkflowInboundInterceptor):
             log(logging.DEBUG, "goes on in a new history")
             raise
         except asyncio.CancelledError:
-            if run.has_ended:  # as opposed to: was evicted from the worker's cache
+            if run.has_ended:  # rather than: was evicted from the worker's cache
                 log(logging.INFO, "is cancelled")
             raise
         except FailureError as error:

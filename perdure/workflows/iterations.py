@@ -1,4 +1,4 @@
-"""The last iterations of a run, a line each: model, tokens, cost, and each tool call with how it has ended."""
+"""The last iterations of a run, one line each: model, tokens, cost, and each tool call with its outcome."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..text import code, excerpt, format_usd, one_line, url_chars, url_part, vis
 
 MAX_LINES = 4
 MAX_URL_CHARS = 4000
-"""For all lines, as Temporal's UI sends them in a URL; some proxies take 8 KB."""
+"""Limit for all lines together: Temporal's UI sends them in a URL, and some proxies limit URLs to 8 KB."""
 MAX_CALLS = 5
-"""Tool calls that one line has."""
+"""Tool calls per line."""
 MAX_ARGUMENTS = 2000
-"""Characters of arguments that are read; of longer ones, the beginning is shown as it was written."""
+"""Arguments up to this many characters are parsed; longer ones show their raw beginning."""
 
 _repr = Repr()
 _repr.maxstring = _repr.maxother = 80
@@ -27,7 +27,7 @@ _repr.maxlist = _repr.maxdict = 8
 
 
 def call_text(name: str, arguments: JsonObject | str) -> str:
-    """Return a tool call on one line, as `name(key=value)`; arguments that are no JSON object as they were written."""
+    """Return a tool call on one line, as `name(key=value)`; other arguments than a JSON object are shown unparsed."""
     if isinstance(arguments, str):
         arguments = _parsed_arguments(arguments)
     if isinstance(arguments, str):
@@ -40,15 +40,15 @@ def call_text(name: str, arguments: JsonObject | str) -> str:
 
 @dataclass
 class Iteration:
-    """One iteration, as far as the events tell it."""
+    """One iteration, as its events show it."""
 
     number: int
     model: str = ""
-    """Its model call, as Markdown like the others."""
+    """The model call, as Markdown like the other fields."""
     calls: list[str] = field(default_factory=list)
-    """Those that have ended."""
+    """The calls that have ended."""
     running: dict[str, LogEntry] = field(default_factory=dict)
-    """The beginnings of the others, by call id."""
+    """The start events of the other calls, by call id."""
     _problems: dict[str | None, str] = field(default_factory=dict)
 
     def take(self, entry: LogEntry) -> None:
@@ -75,7 +75,7 @@ class Iteration:
 
     @property
     def line(self) -> str:
-        """As Markdown."""
+        """Return the iteration as a line of Markdown."""
         calls = [*self.calls, *(f"▶ {_call(begun)}" for begun in self.running.values())]
         more = [f"and {len(calls) - MAX_CALLS} more"] if len(calls) > MAX_CALLS else []
         return " · ".join([f"- {self.number}", self.model or "…", *calls[:MAX_CALLS], *more])
@@ -91,7 +91,7 @@ def iterations_of(entries: Sequence[LogEntry]) -> list[Iteration]:
 
 
 def lines_of(iterations: Sequence[Iteration]) -> list[str]:
-    """Return the last of them, as many as fit, as Markdown."""
+    """Return the latest iterations that fit, as Markdown."""
     lines = [each.line for each in iterations]
     while len(lines) > 1 and url_chars("\n".join(lines)) > MAX_URL_CHARS:
         del lines[0]
@@ -99,12 +99,12 @@ def lines_of(iterations: Sequence[Iteration]) -> list[str]:
 
 
 def moment(time: float) -> str:
-    """Return a time in seconds since the epoch, for people."""
+    """Return a time, given in seconds since the epoch, in readable form."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def run_path(namespace: str, run_id: str) -> str:
-    """Return where Temporal's UI shows a run."""
+    """Return the path of a run in Temporal's UI."""
     return f"/namespaces/{url_part(namespace)}/workflows/{url_part(run_id)}"
 
 

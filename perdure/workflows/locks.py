@@ -1,4 +1,4 @@
-"""Stops a run whose tools offer something else than their lock says, or asks a person first."""
+"""Stops a run whose tools differ from their lock, or asks a person first."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .run_state import RunState
 LOCK_ERROR = "lock"
 """Error type, and the `kind` of the run's failure."""
 ASKED = "lock"
-"""The name and the call's id of what waits for a person."""
+"""The tool name and the call id of the request to a person."""
 
 
 async def require_as_locked(state: RunState) -> None:
-    """Return when the tools offer what is locked, or a person lets the run go on with what they offer now.
+    """Return once the tools match their lock, or a person accepts the difference.
 
-    Raises the `ApplicationError` that shows the difference. It is called before the first model call.
+    Called before the first model call. Raises an `ApplicationError` that shows the difference.
     """
     changes = state.inventory.lock_changes
     if not changes:
@@ -33,7 +33,7 @@ async def require_as_locked(state: RunState) -> None:
     request = ToolRequest(call_id=ASKED, name=ASKED, arguments={"changes": changes}, iteration=0, index=0)
 
     async def no_checkpoint() -> None:
-        """Nothing: no iteration has begun."""
+        """Do nothing: no iteration has begun."""
 
     decisions = HumanDecisions(TemporalEffects(state, no_checkpoint), state.loop)
     why = f"the tools differ from their lock. {advice}"

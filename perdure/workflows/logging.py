@@ -1,4 +1,4 @@
-"""What a worker logs and counts of a run that it is executing: never on replay."""
+"""Log lines and metrics of the runs that a worker executes, never on replay."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _log = get_logger("perdure.runs")
 
 
 def log(level: int, text: str, *values: object, **about: object) -> None:
-    """Log a line about the current run, unless its history is being replayed; `about` goes beside the text."""
+    """Log a line about the current run, except on replay; `about` holds the line's further fields."""
     if workflow.unsafe.is_replaying() or not _log.isEnabledFor(level):
         return
     if getattr(workflow.instance(), "is_being_read", False):
-        # Temporal calls what no worker has taken up yet no replay.
+        # Temporal does not count a task that no worker has begun as a replay.
         return
     with workflow.unsafe.sandbox_unrestricted():
         run = workflow.info().workflow_id
@@ -33,7 +33,7 @@ def log(level: int, text: str, *values: object, **about: object) -> None:
 
 
 def lacks(lacking: Lacking, seconds: float) -> None:
-    """Log that this worker lacks something, and that the run is offered to others."""
+    """Log that this worker lacks something, and offers the run to other workers."""
     text = "is offered to other workers of the task queue %r for %g s: this one lacks %s. %s"
     log(logging.WARNING, text, lacking.task_queue, seconds, ", ".join(lacking.what), lacking.text)
 
@@ -51,7 +51,7 @@ def waits(request: ToolRequest, asked: Asked) -> None:
 
 
 def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
-    """Log what a person decided."""
+    """Log a person's decision."""
     word = ("answered" if asked.question else "approved") if approval.approved else "denied"
     by = f" by {approval.by}{'' if isinstance(approval, Decided) else ' (claimed)'}" if approval.by else ""
     reason = f": {one_line(approval.reason, 200)}" if approval.reason else ""
@@ -65,26 +65,26 @@ def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
 
 
 def is_held(held: Held) -> None:
-    """Log that the run is held until somebody lets it go on."""
+    """Log that the run is held until somebody releases it."""
     how = command_line("go-on", workflow.info().workflow_id)
     why = one_line(held.why, 500).rstrip(".")
     log(logging.WARNING, "is held (%s): %s. Let it go on: %s", held.reason, why, how, reason=held.reason)
 
 
 def has_slept(seconds: float, then: str) -> None:
-    """Log that no worker took the run up for long."""
+    """Log that no worker executed the run for a long time."""
     log(logging.WARNING, "had no worker for %s: on_stale is %s", duration_text(seconds), then)
 
 
 def is_let_go_on(go_on: GoOn) -> None:
-    """Log who has let the run go on, and with which other options."""
+    """Log who released the run, and the changed options."""
     by = f", let go on by {one_line(go_on.by)}" if go_on.by else ""
     changes = "".join(f", {one_line(name)} is {value!r:.80} now" for name, value in go_on.options.items())
     log(logging.INFO, "goes on%s%s", by, changes)
 
 
 def outcome_is_unknown(request: ToolRequest, error: ActivityError) -> None:
-    """Log that a tool may have taken effect, although there is no result."""
+    """Log that a tool may have taken effect without returning a result."""
     log(
         logging.WARNING,
         "does not know the outcome of the call %s of tool %r, which may have taken effect: %s",
@@ -122,7 +122,7 @@ WAIT_SECONDS = "perdure_person_wait_duration_seconds"
 
 
 def run_started(about: Mapping[str, str]) -> None:
-    """Count a run that begins; `about` is what is said of it."""
+    """Count a run that begins; `about` holds its labels."""
     workflow.metric_meter().create_counter(RUNS_STARTED, "Runs that workers have begun with").add(1, about)
 
 
@@ -134,13 +134,13 @@ def run_ended(about: Mapping[str, str], outcome: str, seconds: float) -> None:
 
 
 def run_paid(about: Mapping[str, str], dollars: float) -> None:
-    """Count what a run has cost, with the runs that it has called, of which none is counted by itself."""
+    """Count the cost of a run, including its child runs, which are not counted separately."""
     histogram = workflow.metric_meter().create_histogram_float(RUN_DOLLARS, "Cost of runs, in US dollars")
     histogram.record(dollars, about)
 
 
 def person_waited_for(pending: PendingApproval, approval: Approval | None, *, cancelled: bool) -> None:
-    """Count a call's wait for a person, which is over; without an approval it was given up, or took too long."""
+    """Count a finished wait for a person; without an approval, the wait was given up or timed out."""
     given_up = "cancelled" if cancelled else "expired"
     outcome = given_up if approval is None else _decision(approval)
     about = {**workflow.instance().labels, "kind": pending.kind, "gen_ai_tool_name": pending.name, "outcome": outcome}

@@ -1,4 +1,4 @@
-"""The names of `perdure.protocol.names`, in the place where programs outside perdure import them from."""
+"""The names of `perdure.protocol.names`, for import by programs outside perdure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells webhooks what becomes of a run, by workflows that outlive it."""
+"""Notifies webhooks of a run's progress, with workflows that outlive the run."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from .policies import HEARTBEAT_TIMEOUT, MARGIN, MOMENTARY_RETRIES
 from .run_state import RunState
 
 MAX_PUSH = 10
-"""So many A2A clients are told of one run."""
+"""The number of A2A clients that one run notifies."""
 MAX_ERROR_BYTES = 1000
-"""Of the text of a failure, in a notice."""
+"""Limit of a failure's text in a notice."""
 SEND_SECONDS = timedelta(seconds=30)
-"""For one attempt at one webhook."""
+"""Time-out of one attempt at one webhook."""
 _ENDS: dict[str, NoticeType] = {"done": "run.done", "failed": "run.failed", "cancelled": "run.cancelled"}
 ATTEMPTS, LONGEST_PAUSE = 10, timedelta(hours=6)
-"""With pauses of 5 s, 20 s, 80 s and so on, about 20 hours in all."""
+"""Pauses of 5 s, 20 s, 80 s and so on, about 20 hours in total."""
 
 
 @dataclass
 class Notices:
-    """What the webhooks of a run are told, each thing once; nothing of it is used where there are none."""
+    """Sends each notice once to the webhooks of a run; idle where the run has no webhooks."""
 
     state: RunState
     _known: set[str] = field(default_factory=set)
-    """Digests of the calls that wait."""
+    """Digests of the waiting calls already reported."""
     _holds: list[Held] = field(default_factory=list)
     _under_way: set[asyncio.Task[None]] = field(default_factory=set)
 
     def look(self) -> None:
-        """Tell what waits for a person, or is held, and was not told yet."""
+        """Send notices of new waits for a person and of new holds."""
         if self.state.cancelled:
             return
         for pending in self.state.approvals.pending_approvals:
@@ -61,7 +61,7 @@ class Notices:
                 self._tell("run.held", what, held.since, {"held": _hold_data(held)})
 
     def take(self, change: PushChange) -> None:
-        """Add or remove one whom an A2A client wants to be told; a new one is told of what waits already."""
+        """Add or remove a push target of an A2A client; a new one receives notices of the current waits."""
         push, target = self.state.push, change.target
         push.pop(change.removed, None)
         if target is None:
@@ -74,7 +74,7 @@ class Notices:
             self._note(self._input("run.waiting", f"{pending.digest} {target.id}", pending.since, {}), push=[target])
 
     async def tell_end(self, how: Literal["done", "failed", "cancelled"], error: RunError | None = None) -> None:
-        """Tell how the run has ended; the end of a called run is its caller's business. Returns when it is noted."""
+        """Send notice of the run's end, except for a child run. Returns when the notice is recorded."""
         if self.state.input.lineage is None:
             about: JsonObject = {}
             if error is not None:
@@ -83,7 +83,7 @@ class Notices:
         await self.settle()
 
     async def settle(self) -> None:
-        """Return when all that was told is noted, and would outlive this link."""
+        """Return when all notices are recorded and will outlive this link."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -111,7 +111,7 @@ class Notices:
         task.add_done_callback(self._under_way.discard)
 
     def _id(self, *what: str) -> str:
-        """Return what is the same when a worker that is lost leaves a workflow task to another one, at another time."""
+        """Return an id that stays the same when another worker repeats a lost worker's task later."""
         info = workflow.info()
         place = (info.namespace, info.workflow_id, info.first_execution_run_id, *what)
         return f"msg_{blake2b(repr(place).encode(errors='replace'), digest_size=16).hexdigest()}"
@@ -153,11 +153,11 @@ async def _start(input: NoticeInput) -> None:
 
 @workflow.defn(name=names.NOTICE_WORKFLOW, sandboxed=False)
 class Notice:
-    """Sends one notice to each who is told, until each has taken it or all attempts are used up."""
+    """Sends one notice to each target until the target accepts it or all attempts are used up."""
 
     @workflow.run
     async def run(self, input: NoticeInput) -> None:
-        """Raises `ApplicationError` when one has not taken it."""
+        """Send the notice. Raises `ApplicationError` when a target has not accepted it."""
         ends = [self._send(input, each.url, webhooks=[each]) for each in input.webhooks]
         ends += [self._send(input, each.url, push=[each]) for each in input.push]
         if failed := [text for text in await asyncio.gather(*ends) if text]:
@@ -166,7 +166,7 @@ class Notice:
     async def _send(
         self, input: NoticeInput, url: str, *, webhooks: Sequence[Webhook] = (), push: Sequence[PushTarget] = ()
     ) -> str:
-        """Return why the one who is told has not taken it; "" if it was taken."""
+        """Return the reason why the target did not accept the notice; "" if it did."""
         alone = input.model_copy(update={"webhooks": list(webhooks), "push": list(push)})
         try:
             await workflow.execute_activity(

@@ -1,4 +1,4 @@
-"""Leaves to other workers what the one that was asked lacks: a tool, guardrails, a compactor, a feature."""
+"""Re-offers a task to other workers when this one lacks a tool, guardrails, a compactor or a feature."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .waiting import wait_until_done
 
 Result = TypeVar("Result")
 SECONDS_AFTER_A_HOLD = 10.0
-"""For so long at least, what a run was held for is offered to all workers of the queue."""
+"""After a hold, the missing thing is offered to all workers of the queue for at least this long."""
 NOBODY_ELSE = (
     "Nobody can decide about calls of {}: who decides must not have asked for the run (notRequester), and no gateway "
     "vouches for who has. Start the run through a gateway"
@@ -43,23 +43,23 @@ Start = Callable[[Offer | None], Awaitable[Result]]
 
 
 class Offers:
-    """Asks any worker first; where that one lacks something, all workers of the queue, for `missing_tool_grace`.
+    """Asks any worker first and, if that one lacks something, all workers of the queue for `missing_tool_grace`.
 
-    The first question costs nothing extra. In the second one, a worker that lacks it too refuses, and Temporal gives
-    the activity to whichever worker asks for work next. That takes no event of the history.
+    The first attempt costs nothing extra. In the second one, a worker that also lacks it refuses, and Temporal gives
+    the activity to the next polling worker. That adds no event to the history.
     """
 
     def __init__(self, state: RunState, *, may_hold: bool = True) -> None:
-        """`may_hold` says that the run may be held for want of something, instead of an error."""
+        """`may_hold` allows holding the run for a missing thing instead of raising an error."""
         self._state = state
         self._may_hold = may_hold
         self._seconds = state.options.missing_tool_grace
 
     async def run(self, start: Start[Result], *, starts: int = 1) -> Result:
-        """Return what the activity gives. `starts` is how often lost workers may have begun with it once it is offered.
+        """Return the activity's result. `starts` limits how many lost workers may have begun it once it is offered.
 
-        Raises the `RunError` that says what is missing when no worker had it, `ActivityError`, and `Cancelled` while
-        a brake is on the run.
+        Raises a `RunError` that names the missing thing when no worker has it, `ActivityError`, and `Cancelled` while
+        the run is paused.
         """
 
         while True:
@@ -75,14 +75,14 @@ class Offers:
             await until_it_may_begin(self._state, unbegun)
 
     async def run_elsewhere(self, error: FailureError, start: Start[Result], *, starts: int = 1) -> Result:
-        """Same, where the first worker that was asked has failed. Raises as `run` does, and the error itself."""
+        """Do the same after the first worker has failed. Raises as `run` does, and the error itself."""
         if (lacking := _lack_in(error)) is None:
             raise error
         return await self.offer(lacking, start, starts=starts)
 
     async def offer(self, lacking: Lacking, start: Start[Result], *, starts: int = 1) -> Result:
-        """Return the same, where the first worker has been asked. Raises as `run` does, and `Cancelled` while the run
-        is held for want of it.
+        """Return the same after the first worker was asked. Raises as `run` does, and `Cancelled` while the run is held
+        for the missing thing.
         """
         while True:
             try:
@@ -108,7 +108,7 @@ class Offers:
 
     @contextmanager
     def _search(self, lacking: Lacking) -> Iterator[None]:
-        # Not `workflow.info().task_queue`, which is another one where a reader replays the run.
+        # Not `workflow.info().task_queue`, which differs when a reader replays the run.
         queue = lacking.task_queue
         search = Missing(what=lacking.what, task_queue=queue, since=workflow.time())
         self._state.searches.append(search)
@@ -121,12 +121,12 @@ class Offers:
 
 
 async def take_inventory(state: RunState) -> Inventory:
-    """Return what a worker has for the run's agent: tools, guardrails, compactor. Empty if the run is cancelled
+    """Return a worker's inventory for the run's agent: tools, guardrails, compactor. Empty if the run is cancelled
     meanwhile.
 
-    A local activity asks the worker that has the workflow task. Only where that one lacks something, or kinds of tools
-    have to ask others what they offer, there are ordinary activities. Raises the `ApplicationError` that says what no
-    worker has, and `ActivityError`.
+    A local activity asks the worker that executes the workflow task. Ordinary activities follow only where that worker
+    lacks something, or a kind of tool must query a server for its offer. Raises an `ApplicationError` that names the
+    things missing on every worker, and `ActivityError`.
     """
     while True:
         try:
@@ -177,8 +177,8 @@ async def _whole_inventory(state: RunState, input: InventoryInput) -> Inventory:
 
 
 async def take_inventory_again(state: RunState) -> Inventory:
-    """Return what a worker of another version has for a run that goes on there; what the run had where that one lacks
-    something, or can't say.
+    """Return the inventory of another version's worker for a run that continues there. If that worker lacks something
+    or cannot answer, return the run's previous inventory.
     """
     try:
         found = await _first_answer(InventoryInput())
@@ -191,7 +191,7 @@ async def take_inventory_again(state: RunState) -> Inventory:
 
 
 async def _first_answer(input: InventoryInput) -> Inventory:
-    """Return the answer of the worker that has the workflow task, which asks nobody else."""
+    """Return the answer of the worker that executes the workflow task, without asking others."""
     found: Inventory = await workflow.execute_local_activity(
         INVENTORY,
         input,
@@ -223,7 +223,7 @@ async def _ask(state: RunState, offer: Offer | None) -> Inventory:
 
 
 def report_unavailable(state: RunState) -> None:
-    """Emit which tools the run does without, and what else people should know of its tools."""
+    """Emit the unavailable tools and further warnings about the run's tools."""
     unavailable = [f"The model is not offered {tool.name}: {tool.why}" for tool in state.inventory.unavailable]
     restricted = [tool.name for tool in state.inventory.tools if tool.deciders and tool.deciders.not_requester]
     is_unknown = restricted and state.requests is None
@@ -233,17 +233,17 @@ def report_unavailable(state: RunState) -> None:
 
 
 _UNREAD = (EncryptionError.__name__, ConfigurationError.__name__)
-"""Types of the causes, where the SDK could not decode what an activity is given."""
+"""Types of the causes when the SDK cannot decode an activity's input."""
 
 
 def _lack_in(error: FailureError) -> Lacking | None:
-    """Return what the activity's worker lacks; None if it failed for another reason."""
-    cause = error.cause if isinstance(error, ActivityError) else error  # A local activity's error comes as it is.
+    """Return the thing that the activity's worker lacks; None if it failed for another reason."""
+    cause = error.cause if isinstance(error, ActivityError) else error  # A local activity's error arrives unwrapped.
     if isinstance(cause, ApplicationError) and cause.type == NOT_HERE and cause.details:
         return Lacking.model_validate(cause.details[0])
     unread = cause.cause if isinstance(cause, ApplicationError) and not cause.type else None
     if isinstance(unread, ApplicationError) and unread.type in _UNREAD:
-        # Nothing was executed: the worker could not read what it was asked.
+        # Nothing was executed: the worker could not read its input.
         what, queue = ["the key, codec or storage of the run's values"], workflow.info().task_queue
         return Lacking(what=what, kind="configuration", text=unread.message, task_queue=queue)
     return None
@@ -254,7 +254,7 @@ def _error(lacking: Lacking, text: str) -> RunError:
 
 
 class NewerRunError(Exception):
-    """The run goes by a newer loop than this worker has.
+    """The run uses a newer loop than this worker has.
 
     It fails the workflow task, not the run: it is not one of the workflow's `failure_exception_types`. Temporal then
     offers the task again, until a newer worker takes it. The SDK logs the text as a warning.
@@ -262,7 +262,7 @@ class NewerRunError(Exception):
 
 
 def require_version(needed: int, known: int) -> None:
-    """Raises `NewerRunError`, which names the run, when it goes by a newer loop than is `known`."""
+    """Raise `NewerRunError`, which names the run, if its loop version exceeds `known`."""
     if needed > known:
         info = workflow.info()
         raise NewerRunError(

@@ -1,4 +1,4 @@
-"""Waits for a permit before each model call of a run whose provider is paced."""
+"""Waits for a permit before each model call of a run whose provider has a rate."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from .waiting import give_up, wait_until
 Result = TypeVar("Result")
 
 FIRST_LOOK, LAST_LOOK = 5.0, 60.0
-"""Seconds until a run that waits for a permit looks whether anybody gives permits out; the pause doubles."""
+"""Seconds until a run that waits for a permit checks for a worker that issues permits; the pause doubles."""
 UNPACED_SECONDS = 600.0
-"""How long a run that has found nobody goes on without permits; then it asks for one again."""
+"""Seconds that a run continues without permits after finding no issuer; then it requests one again."""
 ATTEMPTS = 10
-"""Of a model call whose workers are lost."""
+"""Attempts at a model call whose workers are lost."""
 
 
 @dataclass
 class _Wait:
-    """A permit that is asked for."""
+    """A requested permit."""
 
     queue: str
     since: float
     is_told: bool = False
     is_over: bool = False
-    """Whether the run has given up on it."""
+    """Whether the run has given up waiting."""
 
 
 class Pacing:
-    """Takes permits from rate queues, each of which gives out so many a second to all runs together.
+    """Takes permits from rate queues, each of which issues a number per second to all runs together.
 
-    A permit is an activity that does nothing. One timer at a time looks after the waits of a run: where no worker polls
-    the rate queue, which is where none has been started with this rate, the run says so and goes on without permits.
+    A permit is an activity that does nothing. One timer per run checks its waits. If no worker polls the rate queue,
+    because none was started with this rate, the run reports that and continues without permits.
     """
 
     def __init__(self, state: RunState) -> None:
@@ -57,7 +57,8 @@ class Pacing:
         self._unpaced_until = 0.0
 
     async def call(self, start: Callable[[RetryPolicy], Awaitable[Result]], fallback: int = 0) -> Result:
-        """Return what a model call gives that has a permit for each attempt. `start` begins an attempt and awaits it.
+        """Return the result of a model call that takes a permit for each attempt. `start` begins an attempt and awaits
+        it.
 
         Raises `ActivityError`, what `start` raises, and as `permit` does.
         """
@@ -73,9 +74,9 @@ class Pacing:
         return await start(LOST_WORKER_RETRIES)
 
     async def permit(self, call: PacedCall) -> bool:
-        """Wait until this call may be made; whether it has a permit, because it is paced.
+        """Wait until this call may be made, and return whether it took a permit.
 
-        Raises `Cancelled`, and `LimitExceededError` when the time of the run is over (`max_seconds`).
+        Raises `Cancelled`, and `LimitExceededError` at the end of the run's time (`max_seconds`).
         """
         queue = self._state.inventory.paced.get(call)
         if queue is None or workflow.time() < self._unpaced_until:
@@ -120,7 +121,7 @@ class Pacing:
             self._looking = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
-        """Look after the waits until a look finds none."""
+        """Check the waits until a check finds none."""
         pause = FIRST_LOOK
         while self._wait is not None:
             self._state.ready_at = workflow.time() + pause

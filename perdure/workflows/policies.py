@@ -1,4 +1,4 @@
-"""How long activities may take, how often Temporal retries them, and what a failed one means."""
+"""Time-outs and retry policies of activities, and the meaning of their failures."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from ..protocol.activities import (
 )
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=OWN_CADENCE.lost_worker_seconds)
-"""A lost worker is noticed this long after the last heartbeat of an activity that takes a moment, and costs nothing."""
+"""Temporal notices a lost worker this long after the last heartbeat of a short activity that costs nothing."""
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=8)
-"""A worker that is lost in a workflow task is noticed after this time."""
+"""Temporal notices a worker lost during a workflow task after this time."""
 MARGIN = timedelta(seconds=15)
-"""Activities enforce their time-outs themselves. Temporal's come this much later, for activities that can't."""
+"""Activities enforce their time-outs themselves. Temporal's time-outs come this much later, as a fallback."""
 
 
 START_TO_CLOSE = "TemporalTimeout:StartToClose"
-"""Temporal's name for an activity that took too long, although its worker was alive: it would take too long again."""
+"""Temporal's error type of an activity that took too long on a live worker: a retry would take too long again."""
 
 
 def _attempts(maximum: int, *, final: tuple[str, ...] = (START_TO_CLOSE,)) -> RetryPolicy:
@@ -50,27 +50,29 @@ def _attempts(maximum: int, *, final: tuple[str, ...] = (START_TO_CLOSE,)) -> Re
 
 
 LOST_WORKER_RETRIES = _attempts(10)
-"""For failures of the platform, such as a killed worker or a lost connection to the server. Temporal never retries what
-a provider or a tool has answered: the loop decides about that."""
+"""For failures of the platform, such as a killed worker or a lost connection to the server. Temporal never retries
+after a provider's or a tool's answer: the loop decides about that.
+"""
 
 MOMENTARY_RETRIES = _attempts(10, final=())
-"""The same for an activity that takes a moment and sends no heartbeats: its time-out tells of a lost worker."""
+"""The same for a short activity without heartbeats: its time-out indicates a lost worker."""
 
 PACED_RETRIES = _attempts(1)
-"""For a model call that has taken a permit: a further attempt takes another one."""
+"""For a model call with a permit: a further attempt takes another permit."""
 
 TOOL_RETRIES = _attempts(5)
-"""The same for what others execute, if it may be repeated: fewer, because it may be what brings down its workers."""
+"""The same for repeatable calls that other workers execute: fewer, because the call itself may crash its workers."""
 
 SUSPECT_RETRIES = _attempts(40)
-"""For a tool that may be repeated, whose starts its workers count: in other attempts it waits for its turn, or the
-platform has failed."""
+"""For a repeatable tool whose starts its workers count: the other attempts wait for a turn or follow a failure of the
+platform.
+"""
 
 COMPACTION_RETRIES = _attempts(3)
 """For any failure of a compactor: after these attempts, the built-in summary replaces it (§13.3)."""
 
 OFFERED_RETRIES = _attempts(60)
-"""For an activity that is offered to other workers: most attempts are refusals, of which a minute has about 35."""
+"""For an activity that is offered to other workers: most attempts are refusals, about 35 per minute."""
 
 NO_RETRY = RetryPolicy(maximum_attempts=1)
 
@@ -79,33 +81,32 @@ _BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError
 
 class _OfBugs(type):
     def __instancecheck__(cls, error: object) -> bool:
-        # The SDK wraps whatever it can't decode into a RuntimeError.
+        # The SDK wraps any decoding error in a RuntimeError.
         return isinstance(error, _BUGS) and not isinstance(error.__cause__, ConfigurationError)
 
 
 class Bug(Exception, metaclass=_OfBugs):
-    """Any exception that a bug of perdure raises, and none that stands for a value that this worker can't read."""
+    """Matches any exception from a bug of perdure, and none that reports a value that this worker can't read."""
 
 
 BUGS = (Bug,)
-"""What fails the run, with its text. Any other exception, such as non-determinism after a bad deployment, or a value of
-the run that is encrypted with a key that is not here, fails only the workflow task: the run waits for a worker that can
-go on."""
+"""Exceptions that fail the run, with their text. Any other exception, such as non-determinism after a bad deployment,
+or a value encrypted with a key that this worker lacks, fails only the workflow task: the run waits for a worker that
+can continue.
+"""
 
 
 class CompactionError(Exception):
-    """The compactor failed; the text says why."""
+    """The compactor failed; the text gives the reason."""
 
 
 def timed_out(error: ActivityError) -> bool:
-    """Return whether the activity took too long, although its worker was alive."""
+    """Return whether the activity took too long on a live worker."""
     return isinstance(error.cause, TemporalTimeoutError) and error.cause.type == TimeoutType.START_TO_CLOSE
 
 
 def worker_was_lost(error: ActivityError) -> bool:
-    """Return whether the activity has ended without a result because each worker that tried was lost, or was
-    stopped.
-    """
+    """Return whether the activity ended without a result because each of its workers was lost or stopped."""
     cause = error.cause
     if isinstance(cause, TemporalTimeoutError):
         return cause.type == TimeoutType.HEARTBEAT
@@ -113,7 +114,7 @@ def worker_was_lost(error: ActivityError) -> bool:
 
 
 def left_by(error: ActivityError, before: CallSoFar | None, attempts: int) -> CallSoFar | None:
-    """Return what a model call that was lost after so many attempts leaves to the activity that makes it again."""
+    """Return the state that a model call, lost after this many attempts, passes to the activity that repeats it."""
     cause = error.cause
     details: Sequence[Any] = ()
     if isinstance(cause, TemporalTimeoutError):
@@ -124,7 +125,7 @@ def left_by(error: ActivityError, before: CallSoFar | None, attempts: int) -> Ca
 
 
 def left_in(details: Sequence[Any], before: CallSoFar | None, attempts: int) -> CallSoFar | None:
-    """Return the same where the last of them has told these details."""
+    """Return the same, given the heartbeat details of the last attempt."""
     told = StreamedText.model_validate(details[0]) if details and isinstance(details[0], dict) else None
     left = (told and told.so_far) or (before or CallSoFar()).model_copy(update={"attempt": 1})
     if left.response:
@@ -160,7 +161,7 @@ def model_error(error: ActivityError) -> ModelError | None:
 
 
 def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult:
-    """Return what the model is told about an execution that returned no result."""
+    """Return the model's error result for an execution that returned no result."""
     cause = error.cause
     prefix = f"Error: Tool '{name}' failed:"
     if isinstance(cause, CancelledError):
@@ -177,7 +178,7 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
 
 
 def describe_failure(error: BaseException) -> tuple[str, str]:
-    """Return the kind and the text of a `RunError` for the error; those of a failed activity are its cause's."""
+    """Return the kind and the text of a `RunError` for the error; a failed activity has those of its cause."""
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     if isinstance(cause, ApplicationError):
         return cause.type or INTERNAL_ERROR, cause.message

@@ -1,4 +1,4 @@
-"""What anybody may send to a workflow, and this worker may be unable to read: values of signals and updates."""
+"""Reads the values of signals and updates, which anybody may send and this worker may be unable to read."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ Value = TypeVar("Value", bound=BaseModel)
 Refused = Callable[[str, str], ApplicationError]
 MAX_SHOWN_PROBLEMS = 5
 POSTPONED_BYTES = 512 * 1024
-"""One workflow task reads so much of what was postponed, and at least one value. Recorded: what is changed here changes
-commands."""
+"""One workflow task reads this much of the postponed values, and at least one value. Changing it changes the commands
+of recorded histories.
+"""
 MAX_POSTPONED_BYTES = 32 * 1024 * 1024
-"""More than a turn adds to a conversation."""
+"""More than one turn adds to a conversation."""
 MAX_WEIGHT_ALONE = MAX_READ_WEIGHT * 3 // 2
-"""Of a value that a workflow task reads alone."""
+"""Limit of a value that a workflow task reads alone."""
 PAUSE_SECONDS = 0.01
-"""Between two tasks that read what was postponed."""
+"""Pause between two tasks that read postponed values."""
 
 
 class Received:
     """Reads the values of one workflow's signals and updates, which anybody may send.
 
-    A value that this worker can't read, for want of a key or of a storage, is dropped. Another worker may be able to
-    read it, and has to drop it too when it replays the history: a marker in the history says so. Where there is none,
-    a worker has read the value, and one that can't leaves the task to it.
+    A worker that lacks the key or the storage for a value drops it. Another worker may be able to read the value, and
+    must drop it too when it replays the history: a marker in the history records this. Without a marker, a worker has
+    read the value, and a worker that can't read it fails the task for another one.
 
-    What is too much for one workflow task to read is dropped in the same way, with a marker of its own, or postponed,
-    with another one. On a replay nothing is weighed: what has no marker was read.
+    Values too large for one workflow task are dropped in the same way or postponed, each with a separate kind of
+    marker. A replay weighs nothing: a value without a marker was read.
     """
 
     def __init__(self, part_bytes: int = 0) -> None:
-        """`part_bytes` are what each part of a value counts beside what it takes to read it."""
+        """`part_bytes` is the weight of each part of a value, in addition to its reading weight."""
         self._part_bytes = part_bytes
         self._signals = 0
         self._count = 0
@@ -54,13 +55,13 @@ class Received:
 
     @property
     def is_behind(self) -> bool:
-        """Return whether signals were postponed that are not read yet."""
+        """Return whether postponed signals are still unread."""
         return bool(self._postponed)
 
     def read_signal(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:
-        """Return the one value that a signal should have; None, and a warning in the log, if it has something else.
+        """Return the single value of a signal. For any other content, return None and log a warning.
 
-        Raises `ConfigurationError`, which fails the workflow task, for what only another worker can read.
+        Raises `ConfigurationError`, which fails the workflow task, for a value that only another worker can read.
         """
         self._signals += 1
         if self._is_skipped(lambda: not self._has_room_for(arguments)):
@@ -68,9 +69,9 @@ class Received:
         return self._value_now(arguments, type_)
 
     def pass_on_signal(self, arguments: Sequence[Any], type_: type[Value], take: Callable[[Value], None]) -> None:
-        """Give `take` what `read_signal` would return: now or, where it is too much for this task, in a later one.
+        """Pass the result of `read_signal` to `take`: now or, if it is too large for this task, in a later one.
 
-        The order is that of the signals. Raises as `read_signal` does.
+        Keeps the order of the signals. Raises as `read_signal` does.
         """
         self._signals += 1
         if self._is_skipped(lambda: self._is_never_read(arguments)):
@@ -102,11 +103,11 @@ class Received:
                 left -= size
 
     def read_update(self, arguments: Sequence[Any], refused: Refused) -> Sequence[Any]:
-        """Values of an update. Raises `refused`, of a kind and a reason: `unreadable` for what this worker can't read,
-        `crowded` for what it has no time to read now.
+        """Return the values of an update. Raises `refused`, called with a kind and a reason: `unreadable` for a value
+        that this worker can't read, `crowded` for one that it has no time to read now.
 
-        On a replay raises `ConfigurationError`, which fails the workflow task: the worker that has accepted the update
-        could read it. What a validator has accepted is read, whatever it weighs.
+        On a replay raises `ConfigurationError`, which fails the workflow task: the worker that accepted the update
+        could read it. A value that a validator accepted is read, regardless of its weight.
         """
         if workflow.unsafe.is_read_only() and not self._has_room_for(arguments):
             if self._weight_of(arguments, MAX_READ_WEIGHT) > MAX_READ_WEIGHT:
@@ -152,7 +153,7 @@ class Received:
         return _value(parsed, type_)
 
     def _has_room_for(self, arguments: Sequence[Any]) -> bool:
-        """Return whether this workflow task may read the values too, which then count."""
+        """Return whether this workflow task may also read the values; if so, count their weight."""
         task = workflow.info().get_current_history_length()
         if task != self._task:
             self._task, self._left = task, MAX_READ_WEIGHT
@@ -161,7 +162,7 @@ class Received:
             return not size
         weight = self._weight_of(arguments, self._left)
         has_room = weight <= self._left
-        self._left -= weight if has_room else size // 2  # To weigh it has taken time, too.
+        self._left -= weight if has_room else size // 2  # Weighing has taken time, too.
         return has_room
 
     def _weight_of(self, arguments: Sequence[Any], limit: int) -> int:
@@ -169,12 +170,12 @@ class Received:
 
 
 def is_recorded(patch: str, happens: Callable[[], bool]) -> bool:
-    """Return whether something happens that the history does not show; on a replay, whether it has happened."""
+    """Return whether this unrecorded condition holds; on a replay, whether it held."""
     return (workflow.unsafe.is_replaying() or happens()) and workflow.patched(patch)
 
 
 def unread_in(arguments: Sequence[Any]) -> ConfigurationError | None:
-    """Return why this worker can't read one of the values; None if it can read all."""
+    """Return the reason why this worker can't read one of the values; None if it can read all."""
     return next((value.error for value in arguments if isinstance(value, Unread)), None)
 
 
@@ -213,23 +214,23 @@ def _problem(error: ValueError) -> str:
 
 
 class Door(Generic[Value]):
-    """How an update's value is read, and how it is refused."""
+    """Reads an update's value, or refuses it."""
 
     def __init__(self, model: type[Value], refused: str, expected: str, *, is_optional: bool = False) -> None:
-        """`refused` is the error type of refusals; an update that `is_optional` may come without a value."""
+        """`refused` is the error type of refusals; an update with `is_optional` may have no value."""
         self._model, self._refused, self._expected, self._is_optional = model, refused, expected, is_optional
 
     def refusal(self, kind: str, text: str) -> ApplicationError:
-        """Return the error of an update that is not taken."""
+        """Return the error of a refused update."""
         return ApplicationError(text, {"kind": kind}, type=self._refused, non_retryable=True)
 
     def read(self, arguments: Sequence[Any], received: Received | None) -> Value:
-        """Return the one value that an update should have; `received` in a workflow. Raises a refusal for any other."""
+        """Return the single value of an update; `received` in a workflow. Raises a refusal for any other content."""
         arguments = received.read_update(arguments, self.refusal) if received else arguments
         try:
             (value,) = arguments or (({},) if self._is_optional else ())
             return self._model.model_validate(value)
-        except ValueError:  # No cause: it may tell of a hundred thousand parts, and would become text.
+        except ValueError:  # No cause: it may list a hundred thousand parts, all of which would become text.
             got = one_line(repr(arguments), 200)
             raise self.refusal("unreadable", f"expected one object with {self._expected}, got {got}") from None
 
@@ -241,7 +242,7 @@ def run_update(
     check: Callable[[Any, Value], object],
     take: Callable[[Any, Value], Awaitable[None] | None],
 ) -> Any:
-    """Return the handler of an update of a run: `check` raises a refusal before it is recorded, `take` does it."""
+    """Return the handler of a run's update: `check` raises a refusal before it is recorded, `take` carries it out."""
 
     @workflow.update(name=name, description=description, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def handle(self: Any, *arguments: Any) -> None:

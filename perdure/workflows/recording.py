@@ -16,16 +16,16 @@ from ..protocol.run import CarriedConversation, RunInput
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN
 
 PIECE_BYTES = 512 * 1024
-"""So much of a conversation travels in one payload, unless a single message is larger."""
+"""One payload carries this much of a conversation, unless a single message is larger."""
 CERTAIN_BYTES = 1536 * 1024
-"""A value of this size fits into Temporal's 2 MB even when it does not compress at all."""
+"""A value of this size fits into Temporal's 2 MB even if it does not compress at all."""
 
 
 async def record_ahead(conversation: Conversation) -> None:
-    """Record so much of the conversation that the rest fits into the input of the next activity.
+    """Record enough of the conversation that the rest fits into the input of the next activity.
 
-    An activity's input is recorded when it is scheduled, so each part is the input of an activity that does nothing
-    else. Raises `PayloadTooLargeError` for a message that no input can hold.
+    Temporal records an activity's input when it is scheduled, so each part is the input of an activity that does
+    nothing else. Raises `PayloadTooLargeError` for a message that no input can hold.
     """
     for operation in conversation.unrecorded_operations:
         await _require_recordable(operation)
@@ -34,7 +34,7 @@ async def record_ahead(conversation: Conversation) -> None:
 
 
 async def record_all(conversation: Conversation) -> None:
-    """Record all of the conversation that is not recorded yet. Raises `PayloadTooLargeError` like `record_ahead`."""
+    """Record the unrecorded rest of the conversation. Raises `PayloadTooLargeError` like `record_ahead`."""
     await record_ahead(conversation)
     if conversation.unrecorded_operations:
         await _record(conversation.ref())
@@ -64,9 +64,9 @@ async def _require_recordable(operation: Operation) -> None:
 
 
 async def load_beginning(input: RunInput, conversation: Conversation) -> None:
-    """Load what the link's input does not hold of the conversation that it starts with; usually nothing.
+    """Load the part of the initial conversation that the link's input lacks; usually nothing.
 
-    Then add what a fork, or a turn of a session, adds to it.
+    Then add the messages of a fork or of a session's turn.
     """
     if input.conversation_elsewhere is not None:
         conversation.load(await load_messages(input.conversation_elsewhere))
@@ -75,10 +75,10 @@ async def load_beginning(input: RunInput, conversation: Conversation) -> None:
 
 
 async def load_messages(carried: CarriedConversation) -> list[Message]:
-    """Return the conversation that another link's history holds.
+    """Return the conversation recorded in another link's history.
 
     The pieces are loaded one after the other, because Temporal returns at most 2 MB of results to one workflow task.
-    The first one brings the activities' copy of the conversation up to date.
+    The first one also updates the activities' copy of the conversation.
     """
     messages: list[Message] = []
     reference = carried.reference
@@ -104,12 +104,12 @@ async def load_messages(carried: CarriedConversation) -> list[Message]:
 
 
 def uncompressed_bytes(value: object) -> int:
-    """The size of the value's payload before it is compressed or stored elsewhere."""
+    """Return the size of the value's payload before compression or external storage."""
     return workflow.payload_converter().to_payload(value).ByteSize()
 
 
 async def encoded_bytes(value: BaseModel) -> int:
-    """Size of the value's payload as it would be sent. Recorded, because a replay might compress differently."""
+    """Return the size of the value's payload as sent. Recorded, because a replay might compress differently."""
     size: int = await workflow.execute_local_activity(
         activities.MEASURE,
         value,

@@ -1,4 +1,4 @@
-"""What one link of a run knows of itself: the loop's effects write it; the status query and Temporal's UI show it."""
+"""The state of one link of a run: the loop's effects write it; the status query and Temporal's UI show it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .logging import has_slept, is_held, is_let_go_on
 from .waiting import now, wait_until
 
 MAX_UPDATES = 1_000
-"""After so many decisions, a run goes on in a new link as soon as it can."""
+"""After this many decisions, a run continues in a new link as soon as it can."""
 
 ShownStatus = Literal["running", "waiting", "held", "done", "failed", "cancelled"]
 End = TypeVar("End", ToolResult, ChildEnd)
@@ -56,21 +56,21 @@ End = TypeVar("End", ToolResult, ChildEnd)
 
 @dataclass
 class DelegatedCall:
-    """A tool call that others execute: a run of another agent, a child workflow, somebody else's activity."""
+    """A tool call executed elsewhere: by another agent's run, a child workflow or a foreign activity."""
 
     request: ToolRequest
     since: float
     """Seconds since the epoch, by the workflow's clock."""
     workflow_id: str = ""
-    """Of the run of another agent; "" for what is no run."""
+    """The workflow id of the other agent's run; "" for other calls."""
     run_id: str = ""
-    """Of that run's first link."""
+    """The run id of that run's first link."""
     until: float | None = None
     """None while it is awaited."""
     error_kind: str | None = None
 
     async def wait_for(self, execution: Awaitable[End]) -> End:
-        """Await the execution, and note its end. Raises what it raises."""
+        """Await the execution, and record its end. Raises the execution's error."""
         end = await execution
         result = end.result if isinstance(end, ChildEnd) else end
         self.until = now()
@@ -80,9 +80,9 @@ class DelegatedCall:
 
 
 class RunState:
-    """One link as it stands: the same in the worker that executes it and in whoever replays its history.
+    """The current state of one link: the same in the executing worker and in a replay of its history.
 
-    Signals and updates fill it at any time; the loop looks at what has come in when it chooses to.
+    Signals and updates change it at any time; the loop reads new input at points of its choice.
     """
 
     def __init__(self, input: RunInput, *, max_updates: int = MAX_UPDATES) -> None:
@@ -90,77 +90,77 @@ class RunState:
         self.input = input
         self.options = input.options
         self.heartbeat_timeout = timedelta(seconds=cadence_of(input.options).lost_worker_seconds)
-        """How long after the last heartbeat of an activity its worker counts as lost."""
+        """The time after an activity's last heartbeat at which its worker counts as lost."""
         self.loop = carried.loop if carried else LoopState(started_at=now())
         self.inventory = carried.inventory if carried else Inventory()
         self.conversation = input.conversation()
         self.events = EventLog(self.conversation, last_seq=carried.last_seq if carried else 0)
         self.cancelled = False
         self.requests = initial_requests(input)
-        """What was asked of the run, each signed; None where somebody has asked for whom nobody vouches."""
+        """The signed requests to the run; None after a request without a valid signature."""
         self.steering = list(carried.steering) if carried else []
-        """Messages that the loop has not read."""
+        """Messages that the loop has not read yet."""
         self.unread = 0
-        """How many steering messages are in the conversation that no model call was sent."""
+        """The number of steering messages in the conversation that no model call has carried yet."""
         self.approvals = Approvals(carried.decided if carried else (), max_updates=max_updates)
         self.awaited = AwaitedCalls(carried.completed if carried else ())
         """The tool calls that other systems finish."""
         self.push = {target.id: target for target in carried.push} if carried else {}
-        """Whom A2A clients want to be told, by ids of theirs."""
+        """The push targets of A2A clients, by the clients' ids."""
         self.person_decided = 0
-        """The last iteration in which a person has decided."""
+        """The last iteration with a person's decision."""
         self._slept = 0.0
-        """For how long no worker took the run up, as far as it has not done yet what `on_stale` says."""
+        """Seconds without a worker for which the run has not yet applied `on_stale`."""
         self._awake_since = 0.0
-        """When the last sleep ended, in seconds since the epoch."""
+        """The end of the last period without a worker, in seconds since the epoch."""
         self.ready_at: float | None = workflow.info().workflow_start_time.timestamp()
-        """Since when the run could have begun its next call; None where that is not known."""
+        """The earliest time at which the run could have begun its next call; None if unknown."""
         self._unbegun_after = 0.0
-        """How long the last call waited, if that was not begun."""
+        """Seconds that the last call waited, if it was not begun."""
         self.holds = Holds(self.options, self.loop)
         self.may_be_braked: Callable[[], bool] = bool
-        """Whether a brake is on the run, as far as the worker knows that executes it; readers know none."""
+        """Whether the executing worker knows of a pause of the run; always false for readers."""
         self.hand_off: Callable[[str], Awaitable[None]]
-        """Goes on as the agent of that path, in a new link; set where the loop begins."""
+        """Continues as the agent of that path, in a new link; set at the start of the loop."""
         self.looks_at_brakes = 0
-        """How often the run has looked at that."""
+        """The number of times that the run has checked for a pause."""
         self.other_model: Model | None = None
-        """The model that this link calls in place of the one that its input had, since the run goes on with it."""
+        """The model that replaces the input's model in this link, since the run was released with it."""
         self.models = [model.name for model in input.agent.models]
         """The agent's model and those of its `fallback`, as `PROVIDER/ID`."""
         self.children: list[str] = []
-        """The ids of the called runs that are awaited."""
+        """The ids of the awaited child runs."""
         self.delegated: list[DelegatedCall] = []
-        """All calls of this link that others have executed."""
+        """All calls of this link that were executed elsewhere."""
         self.searches: list[Missing] = []
-        """For what this run is offered to other workers at this moment."""
+        """The missing things for which this run is currently offered to other workers."""
         self.waits_for_rate: str | None = None
         """The rate that the next model call waits for."""
         self.held_up: HeldUp | None = None
-        """Why a model call waits to be made again."""
+        """The reason why a model call waits for its next attempt."""
         self.begun: float | None = None
-        """When the iteration began, in seconds since the epoch; None before the first."""
+        """The start of the iteration, in seconds since the epoch; None before the first."""
         self.model_call = ""
-        """What Temporal shows of the iteration's model calls."""
+        """Temporal's display text of the iteration's model calls."""
         self.ended: Literal["done", "failed", "cancelled"] | None = None
-        """How the run has ended, once nothing of it is left to do."""
+        """The outcome of the run, once no work is left."""
         self.shown_status: ShownStatus = "running"
-        """What the search attribute says."""
+        """The value of the search attribute."""
 
     @cached_property
     def offered_agent(self) -> Agent:
-        """Agent with the declarations that the model is offered; to be asked for when the inventory is known."""
+        """The agent with the declarations offered to the model; valid once the inventory is known."""
         return self.input.agent.with_declarations(self.inventory.offered)
 
     @cached_property
     def tools(self) -> dict[str, ToolSpec]:
-        """Tools that the model may call, by name; to be asked for when the inventory is known."""
+        """The tools that the model may call, by name; valid once the inventory is known."""
         may_ask = "tool" in self.inventory.hooks
         return {tool.name: tool.described(self.offered_agent, may_ask=may_ask) for tool in self.inventory.tools}
 
     @cached_property
     def facts(self) -> RunFacts:
-        """Return what decides whether a brake is on the run."""
+        """Return the facts of the run that the conditions of pauses match against."""
         info = workflow.info()
         return RunFacts(
             id=info.workflow_id,
@@ -171,38 +171,38 @@ class RunState:
 
     @property
     def webhooks(self) -> list[Webhook]:
-        """Return who is told what becomes of the run; usually nobody."""
+        """Return the webhooks that receive notices of the run; usually none."""
         return [*self.options.webhooks, *self.inventory.webhooks]
 
     @property
     def is_told(self) -> bool:
-        """Return whether anybody is told what becomes of the run."""
+        """Return whether the run notifies any webhook or push target."""
         return bool(self.webhooks or self.push)
 
     @property
     def deadline(self) -> float | None:
-        """Return when `max_seconds` ends the run's waits, in seconds since the epoch."""
+        """Return the time at which `max_seconds` ends the run's waits, in seconds since the epoch."""
         return deadline(self.options, self.loop)
 
     @property
     def label(self) -> str:
-        """Iteration in progress, as people read it."""
+        """The label of the iteration in progress, for display."""
         return self.label_of(max(self.loop.iteration, 1))
 
     def label_of(self, iteration: int) -> str:
-        """That iteration, with the turn of the conversation before it, if that has a number."""
+        """The label of an iteration, preceded by the conversation's turn if it has a number."""
         turn = self.options.turn
         return f"{'' if turn is None else f'turn {turn}, '}iteration {iteration}"
 
     @property
     def end(self) -> LogEntry | None:
-        """Terminal event."""
+        """Emit the terminal event."""
         last = self.events.entries(self.events.last_seq - 1)
         return last[0] if last and last[0].type in TERMINAL_EVENTS else None
 
     @property
     def missing(self) -> Missing | None:
-        """Return what the run is offered to other workers for."""
+        """Return the missing things for which the run is offered to other workers."""
         if not self.searches:
             return None
         what = dict.fromkeys(name for search in self.searches for name in search.what)
@@ -210,7 +210,7 @@ class RunState:
 
     @property
     def status(self) -> RunStatus:
-        """Return where the run stands."""
+        """Return the run's status."""
         return RunStatus(
             status=self.ended or self._standing,
             iteration=self.loop.iteration,
@@ -238,10 +238,10 @@ class RunState:
         return "waiting_for_approval" if self.approvals.pending_approvals else "running"
 
     def is_held_for(self, reason: HoldReason) -> bool:
-        """Return whether the run is held for this, instead of failing.
+        """Return whether the run is held for this error instead of failing.
 
-        A limit of a called run is its share of its caller's: the caller is told. For want of a tool, no run fails that
-        waits for a person, or goes on after one.
+        A child run's limit is a share of its caller's limit, so the caller receives the error. A run that waits for a
+        person, or continues after one, does not fail for a missing tool.
         """
         if reason == "budget" and self.input.lineage is not None:
             return False
@@ -251,7 +251,7 @@ class RunState:
         return reason == "tool" and bool(is_decided)
 
     async def hold(self, error: RunError, reason: HoldReason) -> None:
-        """Wait until somebody lets the run go on, which would have failed with the error. Raises `Cancelled`."""
+        """Hold the run instead of failing with the error, until somebody releases it. Raises `Cancelled`."""
         held = self.holds.begin(error, reason)
         self.emit("held", HeldData(reason=reason, kind=held.kind, message=held.why, option=held.option))
         is_held(held)
@@ -262,7 +262,7 @@ class RunState:
             raise Cancelled
 
     def let_go_on(self, go_on: GoOn) -> None:
-        """Let the run go on that is held. Raises as `Holds.require_possible`."""
+        """Release the held run. Raises as `Holds.require_possible` does."""
         self.holds.let_go_on(go_on)
         if go_on.model is not None:
             agent = with_other_model(self.input.agent, ModelChoice(go_on.model.id, go_on.model.provider))
@@ -277,9 +277,10 @@ class RunState:
 
     @property
     def freshness(self) -> Freshness | None:
-        """Return after which time without a worker the next call is not begun.
+        """Return the time without a worker after which the next call is not begun.
 
-        The time is doubled after a call that was not begun, so that a run goes on however long its calls always wait.
+        The time doubles after a call that was not begun, so that a run makes progress even if its calls always wait
+        long.
         """
         limit = self.options.stale_after
         if limit is None:
@@ -287,14 +288,14 @@ class RunState:
         return Freshness(seconds=max(limit, 2 * self._unbegun_after), ready_at=self.ready_at)
 
     def note_end(self, ended_at: float | None) -> None:
-        """Note that a call has ended, at that time if it is known."""
+        """Record that a call has ended, at that time if known."""
         self.ready_at, self._unbegun_after = ended_at, 0.0
 
     def note_unbegun(self, attempt: StaleAttempt) -> None:
-        """Note that no worker took up a call for too long. What several calls say of the same time counts once.
+        """Record that no worker began a call for too long. Overlapping periods of several calls count once.
 
-        The clock of the workflow is not asked: it may be another one on a replay, where somebody queries the run that
-        a worker takes up (seen with the SDK 1.x).
+        Does not read the workflow's clock: it may differ on a replay, if a query reaches the run while a worker begins
+        it (seen with the SDK 1.x).
         """
         self._unbegun_after, self.ready_at = attempt.until - attempt.since, None
         seconds = attempt.until - max(attempt.since, self._awake_since)
@@ -302,7 +303,7 @@ class RunState:
         self._note_sleep(seconds)
 
     def note_sleep_of_called(self, seconds: float) -> None:
-        """Note for how long no worker took a called run up: if it asks a person, it has done so itself."""
+        """Record how long a child run had no worker. A child run that asks a person does so itself."""
         if self.options.on_stale != "hold":
             self._note_sleep(seconds)
 
@@ -316,11 +317,13 @@ class RunState:
         has_slept(seconds, then)
 
     async def wake(self) -> None:
-        """Do what `on_stale` says, once for each sleep. Raises the `RunError` of a run that fails, and `Cancelled`."""
+        """Apply `on_stale`, once for each period without a worker. Raises the `RunError` of a run that fails, and
+        `Cancelled`.
+        """
         if self._slept and not self.cancelled:
             error = RunError(f"No worker took the run up for {duration_text(self._slept)} (stale_after)", kind="stale")
             if self.options.on_stale == "fail":
-                raise error  # And again, should somebody take it for a failure of theirs.
+                raise error  # And again, in case a caller mistakes it for its own failure.
             if self.options.on_stale == "tell":
                 self.loop.untold_sleep = max(self.loop.untold_sleep, self._slept)
             self._slept = 0.0
@@ -333,18 +336,18 @@ class RunState:
         return any(held.reason == "stale" for held in self.holds.held)
 
     def note_request(self, message: SteeringMessage) -> None:
-        """Note who has said something to the run, where that is known of all who have."""
+        """Record the sender of a message to the run, while all senders so far are known."""
         if self.requests is not None:
             self.requests = with_request(self.requests, request_received(message.requested_by, message.content))
 
     def drain_steering(self) -> list[str]:
-        """Take all steering messages, in the order they came; each is given once."""
+        """Take all steering messages in order of arrival; each is returned once."""
         texts, self.steering = self.steering, []
         self.unread += len(texts)
         return texts
 
     def instruct(self, instructions: Sequence[Message]) -> None:
-        """Replace the instructions of the agent before by those of the run's own."""
+        """Replace the previous agent's instructions by those of the run's agent."""
         self.conversation.apply(Instruct(messages=list(instructions)))
         self.emit("messages_updated", LoggedMessagesUpdatedData())
 

@@ -1,4 +1,4 @@
-"""How a worker makes its workflows, and which of their tasks it leaves to another worker."""
+"""Creates a worker's workflow instances, and leaves some of their tasks to other workers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WORKER_FAILED = "a local activity was not executed, because its worker has faile
 
 
 class _OwnInstance(_WorkflowInstanceImpl):
-    """The SDK's instance of a workflow, which no two threads run at the same time, and which no failed worker ends.
+    """The SDK's workflow instance, protected against running on two threads and against a failed worker's answers.
 
-    Where a workflow task takes longer than the SDK's detector of deadlocks allows, as on a machine that is too busy,
-    the SDK evicts the workflow on another thread, also when the first one still runs it. A workflow that two threads
-    have run can't be evicted any more, and its worker would never end.
+    When a workflow task exceeds the time of the SDK's deadlock detector, as on an overloaded machine, the SDK evicts
+    the workflow on another thread, even while the first one still runs it. A workflow that two threads have run can no
+    longer be evicted, and its worker would never stop.
     """
 
     def __init__(self, det: WorkflowInstanceDetails) -> None:
@@ -35,7 +35,7 @@ class _OwnInstance(_WorkflowInstanceImpl):
         self._turn = threading.Lock()
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        """Do what the activation asks for, after what other threads do; fail a task that a failed worker answers."""
+        """Process the activation after other threads have finished; fail a task that a failed worker answers."""
         if not act.is_replaying and any(map(_is_left_by_worker, act.jobs)):
             run = self._info.workflow_id
             _log.warning("Run %s: %s", run, WORKER_FAILED, extra={"run": run})
@@ -46,7 +46,7 @@ class _OwnInstance(_WorkflowInstanceImpl):
             return self._activate_in_order(act)
 
     def _activate_in_order(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        """Do the jobs one kind after the other, each as if it had come alone."""
+        """Process the jobs one kind after the other, each as if in a separate activation."""
         whole = WorkflowActivationCompletion(run_id=act.run_id)
         for jobs in parts_of(act.jobs):
             part = WorkflowActivation()
@@ -61,9 +61,9 @@ class _OwnInstance(_WorkflowInstanceImpl):
 
 
 def parts_of(jobs: Collection[WorkflowActivationJob]) -> list[list[WorkflowActivationJob]]:
-    """Return the jobs of an activation in the parts in which they are done; one part at least.
+    """Return the jobs of an activation in processing order, as at least one part.
 
-    What the SDK does before all others, such as to hear which patches the history has, is done before the first.
+    Jobs that the SDK processes before all others, such as the notices of patches, come before the first part.
     """
     first = [job for job in jobs if job.WhichOneof("variant") in DONE_FIRST]
     others = [job for job in jobs if job.WhichOneof("variant") not in DONE_FIRST]
@@ -72,13 +72,12 @@ def parts_of(jobs: Collection[WorkflowActivationJob]) -> list[list[WorkflowActiv
 
 
 def _place(job: WorkflowActivationJob) -> int:
-    """Return when a job is done among those of an activation: what has come first on any replay comes first.
+    """Return a job's place in the order of its activation, which is the same on any replay.
 
-    The SDK does signals and updates first. Where an update comes together with the result of an activity, it gets them
-    in one activation on a replay, but may get the update in a later one when they come. So results are done first.
-    A signal still comes before the results of the same activation, which may end the workflow, but for the result of a
-    local activity: a replay knows that already in the task before. A workflow begins with the signals that it is
-    started with.
+    The SDK processes signals and updates first. If an update and an activity's result arrive together, a replay gets
+    both in one activation, while the first execution may get the update in a later one. So results come first. A signal
+    still precedes the results of the same activation, which may end the workflow. The result of a local activity
+    precedes it: a replay has that already in the previous task. A workflow begins with the signals of its start.
     """
     match job.WhichOneof("variant"):
         case "resolve_activity" if job.resolve_activity.is_local:
@@ -91,11 +90,11 @@ def _place(job: WorkflowActivationJob) -> int:
 
 
 def _is_left_by_worker(job: WorkflowActivationJob) -> bool:
-    """Return whether the SDK has answered for a local activity because the worker's part for activities has failed.
+    """Return whether the SDK answered for a local activity because the worker's activity part has failed.
 
-    Its answer is a failure without a type, which no activity has; nothing was executed. It is no failure of the run,
-    and never recorded where the task fails. Histories of older workers have it as the end of their runs: these are
-    replayed as they are.
+    The SDK's answer is a failure without a type, which no activity returns; nothing was executed. The run has not
+    failed, and failing the task keeps the answer out of the history. Histories of older workers contain it as the end
+    of their runs: these replay unchanged.
     """
     if not job.HasField("resolve_activity") or not job.resolve_activity.is_local:
         return False

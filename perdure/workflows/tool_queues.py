@@ -16,16 +16,16 @@ from .policies import COMPACTION_RETRIES, MARGIN
 from .run_state import RunState
 
 FIRST_LOOK, LAST_LOOK = timedelta(seconds=60), timedelta(minutes=10)
-"""Until a call that waits on the queue of its tool looks whether anybody polls it; the time doubles."""
+"""Time until a call on its tool's queue checks whether a worker polls that queue; the time doubles."""
 
 
 async def on_tool_queue(
     state: RunState, queue: str, start: Callable[[str | None, timedelta | None], Awaitable[ToolResult]]
 ) -> ToolResult:
-    """Return what the call gives that `start` puts on the tool's queue, with a time until it must have begun.
+    """Return the result of the call that `start` puts on the tool's queue, with a deadline for its begin.
 
-    Where nobody polls that queue, because no worker limits the tool any more, it goes to the run's own. Raises what
-    `start` raises.
+    If no worker polls that queue, because none limits the tool any longer, the call moves to the run's own queue.
+    Raises what `start` raises.
     """
     patience = FIRST_LOOK
     while True:
@@ -44,7 +44,7 @@ async def on_tool_queue(
 
 
 async def is_polled(queue: str) -> bool:
-    """Return whether a worker polls a task queue. Raises `ActivityError` where that can't be found out."""
+    """Return whether a worker polls a task queue. Raises `ActivityError` if the server does not answer."""
     found: bool = await workflow.execute_local_activity(
         IS_POLLED,
         QueueInput(task_queue=queue),

@@ -1,4 +1,4 @@
-"""Executes tool calls from the workflow: by an activity of perdure's worker, or as the tool's kind has said."""
+"""Executes tool calls from the workflow: with an activity of perdure's worker, or as the tool's kind declares."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from .ui import about_call, call_summary
 from .waiting import give_up, now, wait_until, wait_until_done
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Seconds before an execution that has failed is repeated; the pause doubles each time."""
+"""Seconds before a failed execution is repeated; the pause doubles each time."""
 NEVER_REPEATED = ("invalid_arguments", "configuration", "input_required", "auth_required", activities.WORKER_LOST)
-"""What would fail again in the same way, or end further workers, or waits for an answer."""
+"""Kinds of errors that would recur, could crash further workers, or wait for an answer."""
 
 
 class ToolRuns:
-    """Executes the tool calls of one link; what a tool does never raises."""
+    """Executes the tool calls of one link; a tool's failure never raises."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
@@ -55,11 +55,11 @@ class ToolRuns:
         self._children = ChildRuns(state)
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
-        """Return how the run of another agent ends. Raises as `run` does."""
+        """Return the outcome of another agent's run. Raises as `run` does."""
         return await self._children.run(request, self._state.tools[request.name], allowance, self._run_activity)
 
     async def run(self, request: ToolRequest) -> ToolResult:
-        """Return the result of one call. Raises the `RunError` of a tool that no worker has."""
+        """Return the result of one call. Raises a `RunError` for a tool that no worker has."""
         spec = self._state.tools.get(request.name) or ToolSpec(name=request.name)
         match spec.execution:
             case None:
@@ -73,8 +73,8 @@ class ToolRuns:
                 return ToolResult.failure(text, kind="configuration")
 
     async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
-        """Return what the tool's own function finds out about an earlier call. Raises `Cancelled`, and the `RunError`
-        of a tool that no worker has.
+        """Return the finding of the tool's reconcile function about an earlier call. Raises `Cancelled`, and a
+        `RunError` for a tool that no worker has.
         """
         state, timeout = self._state, self._state.tools[request.name].timeout or self._options.tool_timeout
 
@@ -111,7 +111,7 @@ class ToolRuns:
         return await call.wait_for(execution)
 
     async def _run_activity(self, request: ToolRequest, spec: ToolSpec) -> ToolResult:
-        """Result of the first execution that does not fail, or of the last one that `ToolSpec.retries` allows."""
+        """Return the result of the first successful execution, or of the last one that `ToolSpec.retries` allows."""
         for earlier in range(spec.retries):
             result = await self._execute(request, spec, earlier)
             if self._state.cancelled or not may_be_repeated(result, spec):
@@ -131,7 +131,7 @@ class ToolRuns:
         return result if result.later is None else await self._finished_elsewhere(request, result.later)
 
     async def _finished_elsewhere(self, request: ToolRequest, postponed: Postponed) -> ToolResult:
-        """Wait, in no worker, until another system finishes the call, and return the result."""
+        """Wait until another system finishes the call, without occupying a worker, and return the result."""
         state = self._state
         call = state.awaited.open(request, postponed)
         text = f"Tool {request.name!r} has returned: another system finishes its call"
@@ -214,7 +214,7 @@ class ToolRuns:
             if result.error_kind == NOT_STORED and self._state.is_held_for("server"):
                 await self._state.hold(RunError(result.text, kind=NOT_STORED), "server")
             if self._options.stale_after is not None and not spec.idempotent:
-                result.ended_at = latest  # It has ended by then: there was no second attempt.
+                result.ended_at = latest  # The first attempt has ended by then: there was no second one.
             if result.outcome_unknown:
                 log_lines.outcome_is_unknown(request, error)
             return result
@@ -224,7 +224,9 @@ class ToolRuns:
         return fresh.model_copy(update={"may_queue": True}) if fresh and spec.queue else fresh
 
     async def _wait_within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
-        """Tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
+        """Return the tool's result. If the run is cancelled first, the tool is cancelled after
+        `RunOptions.cancel_grace`.
+        """
         grace, why = self._options.cancel_grace, "grace period of a running tool"
         if await wait_until_done(handle, self._state, grace=grace, why=why):
             return await handle
@@ -233,10 +235,10 @@ class ToolRuns:
 
 
 def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
-    """Return whether an execution with this result may be repeated, as far as the tool is concerned.
+    """Return whether the tool allows repeating an execution with this result.
 
-    Not after a mistake of the model's. A tool that is not idempotent is repeated only where it has certainly not taken
-    effect, as its code or its kind has said.
+    Never after a mistake of the model. A tool that is not idempotent is repeated only if its code or its kind has
+    reported that it took no effect.
     """
     if result.status not in ("error", "timeout") or result.error_kind in NEVER_REPEATED:
         return False

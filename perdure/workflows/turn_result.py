@@ -1,4 +1,4 @@
-"""What a turn of a session does at its end: it tells the session what it has added to the conversation."""
+"""Hands a turn's additions to the conversation over to its session, at the end of the turn."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .recording import PIECE_BYTES
 from .run_state import RunState
 
 MAX_RESULT_BYTES = 256 * 1024
-"""What a turn's result holds of the conversation; more than that goes to the session by signals."""
+"""Limit of the conversation in a turn's result; a larger part goes to the session by signals."""
 
 
 class HandOver:
-    """Tells the session by the run's result, or by signals where that has no place for it."""
+    """Hands over by the run's result, or by signals where the additions do not fit into the result."""
 
     def __init__(self, state: RunState, turn: TurnOf) -> None:
         self._state = state
@@ -32,34 +32,34 @@ class HandOver:
         self._turn = turn
         self._conversation = state.conversation
         self.refused = range(0)
-        """Which messages the input guardrail has refused, so that the session goes on without them."""
+        """The messages that the input guardrail refused: the session continues without them."""
         self.in_result: ConversationRef | None = None
-        """What the result has to say; None where signals have said it."""
+        """The additions for the result; None where signals have carried them."""
         self._late = 0
-        """How many steering messages have come since the loop has ended."""
+        """The number of steering messages received since the loop ended."""
         self.has_the_end = False
-        """Whether `in_result` has every change of the conversation, one by one."""
+        """Whether `in_result` contains every change of the conversation, one by one."""
 
     @property
     def unread(self) -> int:
-        """Return how many of the last messages no model call was sent."""
+        """Return how many of the last messages no model call has carried."""
         return len(self._conversation.messages) - self.refused.stop if self.refused else self._state.unread
 
     @property
     def unchecked(self) -> int:
-        """Return how many of the last messages the input guardrail has neither let through nor refused."""
+        """Return how many of the last messages the input guardrail has neither accepted nor refused."""
         return self.unread if self.refused else self._state.loop.unchecked + self._late
 
     def requesters(self, part: ConversationRef | None) -> Requesters | None:
-        """Return who has asked for this part, signed for the session; None where somebody is unknown."""
+        """Return the requesters of this part, signed for the session; None if any of them is unknown."""
         if part is None or self._state.requests is None:
             return None
         return passed_on(self._state.requests, self._turn.session, part_content(self._turn.turn, part))
 
     async def hand_over(self, *, by_result: bool) -> None:
-        """Tell the session what the run has added; to be called when the run does nothing more. Never raises.
+        """Hand the run's additions over to the session, after the run's last step. Never raises.
 
-        `by_result` says whether there will be a result, or the details of a failure.
+        `by_result` is true if a result or the details of a failure will follow.
         """
         self._begin()
         if self._state.loop.refused:
@@ -81,12 +81,12 @@ class HandOver:
         return self._input.carried is None
 
     def _begin(self) -> None:
-        """Add what the turn was opened with, if it has failed before that."""
+        """Add the turn's opening messages, if it failed before adding them."""
         if self._conversation.version == self._input.version and self._input.added_messages:
             self._conversation.append(self._input.added_messages)
 
     def _read_late(self, *conversations: Conversation) -> bool:
-        """Add the steering messages that have come since the loop has ended; the session's next turn reads them."""
+        """Add the steering messages received since the loop ended; the session's next turn reads them."""
         late = [Message.user(text) for text in self._state.drain_steering()]
         for conversation in conversations:
             conversation.append(late)
@@ -94,9 +94,7 @@ class HandOver:
         return bool(late)
 
     def _addition(self) -> Conversation | None:
-        """Return what has been added; None where this link does not know the conversation, because it could not load
-        it.
-        """
+        """Return the additions; None if this link could not load the conversation."""
         beginning, conversation = self._input.beginning, self._conversation
         if beginning is None or not (self._is_first or conversation.messages):
             return None

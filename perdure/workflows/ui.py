@@ -1,4 +1,4 @@
-"""What Temporal shows of a run: its current details, its search attribute, a line for each activity and timer."""
+"""A run in Temporal's UI: its current details, its search attribute, a line for each activity and timer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .run_state import RunState, ShownStatus
 
 MAX_SUMMARY_BYTES = 200
 MAX_LOOKED_AT = 300
-"""Events in which the tool calls of the last iteration are looked for."""
+"""The number of events searched for the tool calls of the last iteration."""
 
 
 def bounded_summary(text: str) -> str:
-    """Return the text on one line, in at most `MAX_SUMMARY_BYTES` bytes, in which Markdown finds nothing to follow."""
+    """Return the text on one line, in at most `MAX_SUMMARY_BYTES` bytes, without active Markdown links."""
     shown = inert(one_line(text[:2000], MAX_SUMMARY_BYTES))
     if utf8_bytes(shown) <= MAX_SUMMARY_BYTES:
         return shown
@@ -39,7 +39,7 @@ def call_summary(request: ToolRequest) -> str:
 
 
 def model_call_summary(label: str, model: str, tokens: int, tools: Sequence[str]) -> str:
-    """Return a model call: where, by whom, what the run has taken so far, and which tools have just answered."""
+    """Return a model call: iteration, model, the run's usage so far, and the tools that have just answered."""
     parts = [label, model, f"{tokens:,} tokens so far" if tokens else ""]
     if tools:
         parts.append(f"after {_names(tools)}")
@@ -55,17 +55,17 @@ def next_model_call(state: RunState) -> str:
 
 
 def about_call(what: str, name: str, arguments: JsonObject) -> str:
-    """Something else than the execution of a tool call, such as a guardrail's verdict on it."""
+    """Return the summary of an activity about a tool call, such as a guardrail's verdict, other than its execution."""
     return bounded_summary(f"{what} · {call_text(name, arguments)}")
 
 
 def held_up_summary(label: str, why: str, kind: str, seconds: float) -> str:
-    """A wait before a model call is tried again."""
+    """Return the summary of a wait before the next attempt at a model call."""
     return bounded_summary(f"{label} · {why} in {seconds:.3g} s" + (f", after {kind}" if kind else ""))
 
 
 def _names(tools: Sequence[str]) -> str:
-    """`get_weather, 3 × search`, in the order of their first call."""
+    """Return the names as `get_weather, 3 × search`, in the order of their first call."""
     times = Counter(tools)
     shown = [f"{count} × {name}" if count > 1 else name for name, count in list(times.items())[:4]]
     more = len(times) - len(shown)
@@ -73,13 +73,13 @@ def _names(tools: Sequence[str]) -> str:
 
 
 MAX_SHOWN = 5
-"""Waiting calls, and runs of other agents."""
+"""The number of waiting calls, and of other agents' runs, that are shown."""
 
 
 def show_status(state: RunState, status: ShownStatus) -> None:
-    """Show where the run stands, as a search attribute: when it changes, never for an iteration.
+    """Show the run's status as a search attribute: when it changes, not for each iteration.
 
-    Only where the run's start has set it: to change an attribute that is not registered would stop the run for ever.
+    Only if the run's start has set it: changing an unregistered attribute would block the run for ever.
     """
     _upsert(_status_updates(state, status))
 
@@ -92,7 +92,7 @@ def show_waiting(state: RunState) -> None:
 
 
 def show_end(state: RunState, status: ShownStatus) -> None:
-    """Show how the run has ended, and what it has cost; an unknown cost is none."""
+    """Show the run's outcome and cost; an unknown cost is not shown."""
     known = state.loop.cost_usd
     cost = COST.value_unset() if known is None else COST.value_set(known)
     has_cost = COST.name in state.input.search_attributes
@@ -110,9 +110,9 @@ def _upsert(updates: Sequence[SearchAttributeUpdate[Any]]) -> None:
 
 
 def details(state: RunState) -> str:
-    """Return the current details, which are written when somebody asks for them: they cost no event of the history.
+    """Return the current details, which are written only on request: they add no event to the history.
 
-    How far the run is, what it waits for, its last iterations; "" before the first.
+    They show the run's progress, its waits and its last iterations; "" before the first.
     """
     if state.begun is None and state.missing is None and state.end is None:
         return ""
@@ -127,7 +127,7 @@ def _head(state: RunState) -> str:
 
 
 def _state_lines(state: RunState, recent: Sequence[Iteration]) -> list[str]:
-    """Return what the run does or waits for, and what to type if it waits for a person."""
+    """Return the run's activity or wait, with the command to type if it waits for a person."""
     run_id = workflow.info().workflow_id
     if state.end is not None:
         return [_end_line(state.end)]

@@ -1,4 +1,4 @@
-"""Waits in a workflow: for a condition, for what was started, until that is done, cancelled or out of grace."""
+"""Waits in a workflow: for a condition, or for an activity until it is done, cancelled or out of grace."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from temporalio.workflow import ActivityHandle
 
 
 class Cancellable(Protocol):
-    """What says of itself that it is cancelled."""
+    """Anything with a flag for its cancellation."""
 
     cancelled: bool
 
 
 def now() -> float:
-    """Return what `workflow.time()` does, without its way through the SDK: the loop's clock is the workflow's."""
+    """Return the same as `workflow.time()`, without the detour through the SDK: the loop's clock is the workflow's."""
     return asyncio.get_running_loop().time()
 
 
 async def wait_until(condition: Callable[[], bool], seconds: float | None = None, why: str | None = None) -> bool:
-    """Wait until the condition holds, for at most `seconds`, and return whether it does; `why` is for people."""
+    """Wait until the condition holds, for at most `seconds`, and return whether it does; `why` is shown in the UI."""
     try:
         await workflow.wait_condition(condition, timeout=seconds, timeout_summary=why)
     except TimeoutError:
@@ -32,23 +32,23 @@ async def wait_until(condition: Callable[[], bool], seconds: float | None = None
 
 
 async def wait_until_done(handle: asyncio.Task[Any], run: Cancellable, *, grace: float = 0.0, why: str = "") -> bool:
-    """Wait until an activity is done or, once the run is cancelled, for `grace` seconds more.
+    """Wait until an activity is done or, after the run's cancellation, for another `grace` seconds.
 
-    Returns whether it is done; the caller cancels what is not.
+    Returns whether it is done; if not, the caller cancels it.
     """
     await workflow.wait_condition(lambda: handle.done() or run.cancelled)
     return handle.done() or await wait_a_little(handle, grace, why)
 
 
 async def wait_a_little(handle: asyncio.Task[Any], seconds: float, why: str) -> bool:
-    """Wait until it is done, for at most that long, and return whether it is; 0 looks without waiting."""
+    """Wait until it is done, for at most that long, and return whether it is; 0 checks without waiting."""
     if seconds and not handle.done() and not await wait_until(handle.done, seconds, why):
         workflow.logger.info("not done after %g s: %s", seconds, why)
     return handle.done()
 
 
 async def give_up(handle: ActivityHandle[Any]) -> None:
-    """Cancel the activity, and wait until Temporal has taken that."""
+    """Cancel the activity, and wait until Temporal has accepted the cancellation."""
     handle.cancel()
     try:
         await handle
