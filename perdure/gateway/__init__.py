@@ -1,1 +1,1 @@
-"""Serves agents over HTTP, in the protocols that programs speak (`perdure docs gateway`)."""
+"""Serves agents over HTTP, in the protocols of existing clients (`perdure docs gateway`)."""

@@ -1,4 +1,4 @@
-"""The cards by which A2A's clients find an agent: of this version of the protocol, and of the one before."""
+"""The cards by which A2A clients find an agent, for the current and the previous version of the protocol."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .._version import __version__
 from .gateway import OfferedAgent
 
 VERSIONS = ("1.0", "0.3")
-"""Of the protocol. With the older one among them, a card has its fields in both forms."""
+"""Versions of the protocol. If they include the older one, a card has its fields in both forms."""
 
 
 def card_answer(offer: OfferedAgent, base: str, *, is_open: bool) -> Any:
-    """Return the handler that shows the card, with the address by which it was asked."""
+    """Return the handler that serves the card, with the address of the request."""
 
     async def answer(request: Request) -> Response:
         card = card_of(offer, f"{request.url.scheme}://{request.url.netloc}{base}", is_open=is_open)

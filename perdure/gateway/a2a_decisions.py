@@ -1,4 +1,4 @@
-"""What a message to an A2A task decides about what waits there: once, however often the message comes."""
+"""Decisions in messages to an A2A task: each message decides once, even if it is sent again."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WORDS = {"approve": True, "deny": False}
 async def decide(
     gateway: Gateway, identity: Identity, found: FoundRun, message: Message, waiting: Sequence[PendingApproval]
 ) -> None:
-    """Pass a decision on: about the first that waits, unless the message's data names another.
+    """Pass a decision on: about the first waiting call, unless the message's data names another one.
 
-    Raises `InvalidParamsError` for what is none, and what the decision raises.
+    Raises `InvalidParamsError` for a message without a decision, and the errors of the decision.
     """
     given = _data_of(message)
     pending = next((each for each in waiting if given and each.digest == given.get("digest")), waiting[0])
@@ -34,7 +34,7 @@ async def decide(
 
 
 async def was_decision(gateway: Gateway, identity: Identity, found: FoundRun, message: Message) -> bool:
-    """Return whether a message that comes where nothing waits has decided something before."""
+    """Return whether a message that arrives while nothing waits has already decided something."""
     if _data_of(message) is None and _approval_in(message) is None:
         return False
     try:
@@ -51,13 +51,13 @@ def _chain_of(gateway: Gateway, found: FoundRun) -> Chain:
 async def _send(
     gateway: Gateway, identity: Identity, found: FoundRun, message: Message, chain: Chain, decision: JsonObject
 ) -> None:
-    """Send a decision whose id is made of the message's: the run takes it once."""
+    """Send a decision with an id derived from the message's id, so that the run accepts it once."""
     id = digest_of([found.id, found.first_run_id, identity.tenant, identity.name, message.message_id])
     await send_decision(chain, {**decision, "by": identity.name, "id": id}, gateway.voucher(identity))
 
 
 def _data_of(message: Message) -> JsonObject | None:
-    """Return the decision among the message's data; None where there is none."""
+    """Return the decision in the message's data; None if there is none."""
     found = (each for each in get_data_parts(message.parts) if isinstance(each, dict) and "approved" in each)
     return next(found, None)
 
@@ -68,7 +68,7 @@ def _approval_in(message: Message) -> bool | None:
 
 
 def _decision_in(message: Message, pending: PendingApproval) -> JsonObject:
-    """Return what the message says about a call. Raises `InvalidParamsError` where it is no decision."""
+    """Return the message's decision about a call. Raises `InvalidParamsError` if it is not a decision."""
     text = get_message_text(message)
     if pending.question:
         return {"approved": True, "answer": text}

@@ -1,4 +1,4 @@
-"""Push notification configs of A2A clients: the run keeps them, and its workers send what they ask for."""
+"""Push notification configs of A2A clients: the run keeps them, and its workers send the notifications."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ENDS = {"COMPLETED": "run.done", "CANCELED": "run.cancelled"}
 async def add_config(
     gateway: Gateway, found: FoundRun, config: TaskPushNotificationConfig
 ) -> TaskPushNotificationConfig:
-    """Have the run tell the client, and return the config as it is kept.
+    """Register the config with the run, and return it as stored.
 
-    Raises `InvalidParamsError` for one that can't be, and `UnsupportedOperationError` for a task that has ended.
+    Raises `InvalidParamsError` for an invalid config, and `UnsupportedOperationError` for a task that has ended.
     """
     target = _target_of(found, config)
     known = [] if found.has_ended else (await found.handle.status()).push
@@ -37,9 +37,9 @@ async def add_config(
 
 
 async def add_config_or_tell(gateway: Gateway, found: FoundRun, config: TaskPushNotificationConfig) -> None:
-    """Do the same for a message's config; of a task that has ended meanwhile, the client is told at once.
+    """Do the same for a message's config; notify the client at once if the task has ended meanwhile.
 
-    Raises `InvalidParamsError` as that does.
+    Raises `InvalidParamsError` as `add_config` does.
     """
     try:
         await add_config(gateway, found, config)
@@ -48,13 +48,13 @@ async def add_config_or_tell(gateway: Gateway, found: FoundRun, config: TaskPush
 
 
 async def configs_of(found: FoundRun) -> ListTaskPushNotificationConfigsResponse:
-    """Return the configs of a task; one that has ended has none any more."""
+    """Return the configs of a task; a task that has ended has none."""
     targets = [] if found.has_ended else (await found.handle.status()).push
     return ListTaskPushNotificationConfigsResponse(configs=[_public_config(found, each) for each in targets])
 
 
 async def config_of(found: FoundRun, id: str) -> TaskPushNotificationConfig:
-    """Return one of them. Raises `TaskNotFoundError` where there is none of that id."""
+    """Return one of a task's configs. Raises `TaskNotFoundError` for an unknown id."""
     for config in (await configs_of(found)).configs:
         if config.id == (id or found.id):
             return config
@@ -62,7 +62,7 @@ async def config_of(found: FoundRun, id: str) -> TaskPushNotificationConfig:
 
 
 async def remove_config(gateway: Gateway, found: FoundRun, id: str) -> None:
-    """Tell that client no more; one that there is not may be removed. Raises `UnsupportedOperationError` as above."""
+    """Remove a config; a missing one is not an error. Raises `UnsupportedOperationError` as `add_config` does."""
     await _send(gateway, found, PushChange(removed=id or found.id))
 
 
@@ -82,7 +82,7 @@ def _target_of(found: FoundRun, config: TaskPushNotificationConfig) -> PushTarge
 
 
 def _public_config(found: FoundRun, target: PushTarget) -> TaskPushNotificationConfig:
-    """Return a config without what is secret in it."""
+    """Return a config without its secrets."""
     return TaskPushNotificationConfig(task_id=found.id, id=target.id, url=target.url)
 
 

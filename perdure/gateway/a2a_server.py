@@ -1,4 +1,4 @@
-"""Agents as A2A agents: a context is a session, a task is a run of it; Temporal keeps both, and nothing else does."""
+"""Serves agents as A2A agents: a context is a session, a task is one of its runs; only Temporal stores them."""
 
 from __future__ import annotations
 
@@ -76,20 +76,20 @@ logger = get_logger("perdure.gateway")
 
 MAX_PAGE_SIZE = 100
 MAX_MESSAGE_VALUES = 5_000
-"""Of JSON in one request: so many take a tenth of a second."""
+"""JSON values in one request: this many take a tenth of a second."""
 MAX_PARTS = 100
-"""Of a message; so long may other lists of a request be, beside those in its data and metadata."""
+"""Parts of a message; also the limit of a request's other lists, except those in data and metadata."""
 _STATES = {"COMPLETED": TaskState.TASK_STATE_COMPLETED, "CANCELED": TaskState.TASK_STATE_CANCELED}
 
 
 class A2aDialect:
-    """`/a2a/AGENT`, and the cards; that of the only agent is at the root, too."""
+    """`/a2a/AGENT`, and the cards; a single agent's card is also at the root."""
 
     name = "a2a"
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return what it answers to."""
-        # It logs what clients have wrong, with tracebacks and as long as they like; what fails here is logged here.
+        """Return the routes of the dialect."""
+        # It logs clients' mistakes with tracebacks and without a limit; failures of this code are logged here.
         for name in ("server.routes.jsonrpc_dispatcher", "compat.v0_3.jsonrpc_adapter"):
             logging.getLogger(f"a2a.{name}").setLevel(logging.CRITICAL)
         routes: list[BaseRoute] = []
@@ -104,13 +104,13 @@ class A2aDialect:
         return routes
 
     def refusal(self, problem: HttpProblem) -> Response:
-        """Return the answer to a request that is refused before it is read."""
+        """Return the response to a request that is refused unread."""
         return json_rpc_refusal(problem)
 
 
 @contextmanager
 def _protocol_errors() -> Iterator[None]:
-    """Turn what is raised into the protocol's errors."""
+    """Turn exceptions into the protocol's errors."""
     try:
         yield
     except A2AError:
@@ -121,7 +121,7 @@ def _protocol_errors() -> Iterator[None]:
 
 @contextmanager
 def _unless_held() -> Iterator[None]:
-    """Go on behind the block where the run is held: its task says so."""
+    """Continue after the block if the run is held: its task shows the hold."""
     try:
         yield
     except HttpProblem as problem:
@@ -130,7 +130,7 @@ def _unless_held() -> Iterator[None]:
 
 
 def _refusal(error: Exception) -> A2AError:
-    """Return the protocol's error."""
+    """Return the protocol's error for a problem."""
     problem = problem_of(error)
     if problem is None:
         logger.error("a request of A2A has failed", exc_info=error)
@@ -141,7 +141,7 @@ def _refusal(error: Exception) -> A2AError:
 
 
 def _method(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """A method of the protocol: its required parameters are there, and what it raises is the protocol's."""
+    """Wrap a protocol method: check its required parameters, and turn exceptions into the protocol's errors."""
 
     @wraps(method)
     async def answer(self: _Handler, params: Any, context: ServerCallContext) -> Any:
@@ -247,7 +247,7 @@ class _Handler(RequestHandler):
         return await self._gateway.run(_identity_of(context), id)
 
     async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[FoundRun, Identity]:
-        """Pass a message on, and tell whom it names what becomes of its task."""
+        """Pass a message on, and register its push config for the task."""
         identity = _identity_of(context)
         found = await self._pass_on(params.message, identity)
         if params.configuration.HasField("task_push_notification_config"):
@@ -255,7 +255,7 @@ class _Handler(RequestHandler):
         return found, identity
 
     async def _pass_on(self, message: Message, identity: Identity) -> FoundRun:
-        """Pass a message on: to what waits in its task, to the task's run, or as the next turn of its context."""
+        """Pass a message on: to a waiting call of its task, to the task's run, or as the next turn of its context."""
         if message.task_id:
             return await self._continue(message, identity)
         if not (text := _text_of(message)).strip():
@@ -279,7 +279,7 @@ class _Handler(RequestHandler):
         return found
 
     async def _steer(self, found: FoundRun, message: Message, identity: Identity, text: str) -> FoundRun:
-        """Send a message to a run that works, and return the run that reads it; a turn's session takes it once."""
+        """Send a message to a working run, and return the run that reads it; a turn's session accepts it once."""
         if (context := context_of(found.id)) == found.id:
             await found.handle.steer(text, by=identity.name)
             return found
@@ -288,7 +288,7 @@ class _Handler(RequestHandler):
         return await begun(self._gateway, identity, sent)
 
     async def _wait_until_settled(self, found: FoundRun) -> None:
-        """Wait until the run has ended, or waits for a person. Raises `HttpProblem` where it is held."""
+        """Wait until the run has ended or waits for a person. Raises `HttpProblem` if it is held."""
         async with aclosing(until_held(self._gateway, found.id, self._gateway.stream(found))) as events:
             async for event in events:
                 if event.type in TERMINAL_EVENTS or (
@@ -297,7 +297,7 @@ class _Handler(RequestHandler):
                     return
 
     async def _updates(self, found: FoundRun) -> AsyncGenerator[Any, None]:
-        """Yield the task, then what becomes of it, until it has ended, waits for a person, is held, or would be cut."""
+        """Yield the task, then its updates, until it ends, waits for a person, is held, or the stream ends."""
         with _unless_held():
             async with aclosing(self._updates_while_it_works(found)) as updates:
                 async for each in updates:
@@ -353,7 +353,7 @@ class _Handler(RequestHandler):
 
 
 def _require_small(body: JsonObject) -> None:
-    """Raise `HttpProblem` for long lists, and for many values in all: the library takes long to read each of them."""
+    """Raise `HttpProblem` for long lists and for many values in total: the library reads each of them slowly."""
     _require_short_lists(body)
     ahead: list[Any] = [body]
     for value in ahead:
@@ -365,7 +365,7 @@ def _require_small(body: JsonObject) -> None:
 
 
 def _require_short_lists(body: JsonObject) -> None:
-    """Raise `HttpProblem` for long lists: of each wrong element the library makes several errors."""
+    """Raise `HttpProblem` for long lists: the library makes several errors for each invalid element."""
     for name, value in body.items():
         if isinstance(value, list) and len(value) > MAX_PARTS:
             raise HttpProblem(
@@ -381,7 +381,7 @@ def _identity_of(context: ServerCallContext) -> Identity:
 
 
 def _text_of(message: Message) -> str:
-    """Return what a message says: its texts, and its data as JSON. Raises `ContentTypeNotSupportedError` for files."""
+    """Return a message's texts, and its data as JSON. Raises `ContentTypeNotSupportedError` for files."""
     said: list[str] = []
     for part in message.parts:
         match part.WhichOneof("content"):

@@ -1,4 +1,4 @@
-"""A run as an A2A task: its status, with words where there are any, and its output as an artifact."""
+"""A run as an A2A task: its status, with a message if there is one, and its output as an artifact."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .held import held_text
 from .words import CUT_SHORT, output_text, with_deciders
 
 ANSWER = "answer"
-"""The artifact that has a run's output."""
+"""The name of the artifact with a run's output."""
 
 
 def context_of(run_id: str) -> str:
-    """Return the session of a run; a run of none is its own context."""
+    """Return a run's session as its context; a run without a session is its own context."""
     return session_of(run_id) or run_id
 
 
 def piece(found: FoundRun, text: str, goes_on: bool) -> TaskArtifactUpdateEvent:
-    """Return a piece of the output, which goes on with what was sent, or takes its place."""
+    """Return a piece of the output, which extends or replaces the text sent so far."""
     artifact = new_text_artifact(ANSWER, text, artifact_id=ANSWER)
     context = context_of(found.id)
     return TaskArtifactUpdateEvent(task_id=found.id, context_id=context, artifact=artifact, append=goes_on)
@@ -37,7 +37,7 @@ def still_working(found: FoundRun) -> TaskStatusUpdateEvent:
 
 
 def working_status(found: FoundRun, held: Sequence[Held]) -> TaskStatus:
-    """Return the status of a task that has not ended; its message says why it is held."""
+    """Return the status of a task that has not ended; its message gives the reason of a hold."""
     told = _agent_message(found, held_text(found.id, held[0])) if held else None
     return TaskStatus(state=TaskState.TASK_STATE_WORKING, message=told)
 
@@ -52,13 +52,13 @@ def failure_status(found: FoundRun, text: str) -> TaskStatus:
 
 
 def completed_status(found: FoundRun, cut_short: str | None) -> TaskStatus:
-    """Return the status of a task with an answer; its message says what is missing of that."""
+    """Return the status of a task with an answer; its message names a missing part of the answer."""
     told = _agent_message(found, CUT_SHORT[cut_short]) if cut_short else None
     return TaskStatus(state=TaskState.TASK_STATE_COMPLETED, message=told)
 
 
 def waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskStatus:
-    """Return the status of a task that waits for a person: what for, and how to decide."""
+    """Return the status of a task that waits for a person, with the question and the way to decide."""
     first = pending[0]
     if first.question:
         text = with_deciders(first.question, first)

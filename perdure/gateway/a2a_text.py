@@ -1,4 +1,4 @@
-"""The text of a run as pieces of an A2A artifact, as the model says it: what does not go on replaces what was sent."""
+"""Streams the text of a run as pieces of an A2A artifact: text that does not extend the sent text replaces it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from ..events import RunEvent
 
 
 class ArtifactText:
-    """What a client has of the artifact. Unlike in other protocols, it can be taken back."""
+    """The client's copy of the artifact. Unlike in other protocols, it can be replaced."""
 
     def __init__(self, held_back: int | None) -> None:
-        """`held_back` is how many characters of a text are not sent before more follow; None for all of them."""
+        """`held_back` is the number of a text's first characters that are held back until more follow; None for all."""
         self._held_back = held_back
         self._text = ""
         self._sent = ""
 
     def more(self, event: RunEvent) -> tuple[str, bool] | None:
-        """Return a piece, and whether it goes on with what was sent; None for nothing new."""
+        """Return a piece, and whether it extends the sent text; None if nothing is new."""
         match event.type:
             case "llm_start" | "text_reset":
                 self._text = ""

@@ -1,4 +1,4 @@
-"""AG-UI: a thread is a session, and what waits for a person interrupts its run until somebody resumes it."""
+"""AG-UI: a thread is a session, and a wait for a person interrupts its run until somebody resumes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AgUiDialect:
     name = "ag-ui"
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return what it answers to."""
+        """Return the routes of the dialect."""
 
         async def run(request: Request, identity: Identity) -> Response:
             offer = gateway.offer(request.path_params["agent"])
@@ -42,7 +42,7 @@ class AgUiDialect:
 
 
 async def _answer(chat: Chat, given: core.RunAgentInput, request: Request) -> Response:
-    """Pass on what is new in a request, and return the stream of the thread's run."""
+    """Pass on the new part of a request, and return the stream of the thread's run."""
     turn = await chat.turn()
     if turn is not None and given.resume:
         await chat.decide(turn, _decisions(turn, given.resume))
@@ -50,7 +50,7 @@ async def _answer(chat: Chat, given: core.RunAgentInput, request: Request) -> Re
     if isinstance(last, core.UserMessage) and not (turn and await _was_said(turn, _text_of(last))):
         found = await chat.say(_text_of(last), last.id, turn)
         if found.has_ended and (latest := await chat.turn()):
-            found = latest.found  # A message of an earlier turn is no new one.
+            found = latest.found  # A message of an earlier turn is not new.
     elif turn is not None:
         found = turn.found
     else:
@@ -62,7 +62,7 @@ async def _answer(chat: Chat, given: core.RunAgentInput, request: Request) -> Re
 
 
 async def _was_said(turn: ChatTurn, text: str) -> bool:
-    """Return whether a run that waits for a person was asked just this: the client has forgotten that it waits."""
+    """Return whether a run that waits for a person already has this message: the client has lost the question."""
     if not turn.pending:
         return False
     said = [each.text for each in await turn.found.handle.messages() if each.role == "user"]
@@ -70,7 +70,7 @@ async def _was_said(turn: ChatTurn, text: str) -> bool:
 
 
 def _text_of(message: core.UserMessage) -> str:
-    """Return what a person says. Raises `HttpProblem` for anything but text."""
+    """Return a person's text. Raises `HttpProblem` for anything but text."""
     if isinstance(message.content, str):
         return message.content
     if any(not isinstance(part, core.TextPart) for part in message.content):
@@ -79,9 +79,9 @@ def _text_of(message: core.UserMessage) -> str:
 
 
 def _decisions(turn: ChatTurn, entries: Sequence[core.ResumeEntry]) -> dict[str, PersonDecision]:
-    """Return what is decided; an entry without a decision leaves its call waiting.
+    """Return the decisions; an entry without a decision leaves its call waiting.
 
-    Raises `HttpProblem` for one that can't be read.
+    Raises `HttpProblem` for an unreadable one.
     """
     pending = {turn.id_of(each): each for each in turn.pending}
     found: dict[str, PersonDecision] = {}

@@ -1,4 +1,4 @@
-"""The stream of one request of AG-UI: where its thread stands, then the events of the run."""
+"""The stream of one AG-UI request: the state of its thread, then the events of the run."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from .sse import frame
 from .words import output_text, with_deciders
 
 OURS = "perdure"
-"""The key of what is perdure's own, in states, metadata and forwarded properties."""
+"""The key of perdure's own data in states, metadata and forwarded properties."""
 POSITION = "perdure.position"
-"""The key in an event's metadata of where the stream stands: `Last-Event-ID`, or `forwardedProps.perdure.after`."""
+"""The key of the stream's position in an event's metadata: `Last-Event-ID`, or `forwardedProps.perdure.after`."""
 
 
 @dataclass
 class _Thread:
-    """The messages of a thread, as a run's events tell them."""
+    """The messages of a thread, collected from a run's events."""
 
     session: str
     run: str
     messages: list[core.Message] = field(default_factory=list)
 
     def begin(self, messages: Sequence[Message]) -> None:
-        """Take the messages with which the run has begun."""
+        """Take the run's initial messages."""
         self.messages = []
         for number, message in enumerate(messages):
             self._add(message, f"{self.session}.{number}", f"{self.session}.{number}")
 
     def take(self, event: RunEvent) -> None:
-        """Take what an event says of the conversation; what is trimmed from the model's view stays."""
+        """Apply an event's changes of the conversation; messages trimmed from the model's view stay."""
         for place, operation in enumerate(event.operations):
             if isinstance(operation, Rewrite):
                 self.begin(operation.messages)
@@ -71,10 +71,10 @@ class _Thread:
                 self.messages.append(core.ToolMessage(id=f"{call}.result", content=message.text, tool_call_id=call))
 
     _round: str = ""
-    """The beginning of the names of the calls to which results belong."""
+    """The prefix of the calls' ids to which results belong."""
 
     def snapshot(self, given: Sequence[core.Message]) -> core.MessagesSnapshotEvent:
-        """Return all of it, with the ids of the client's own messages where those are the same."""
+        """Return all messages, with the client's own ids for equal messages."""
         theirs = [each for each in given if each.role in ("user", "assistant", "tool")]
         told = list(self.messages)
         for place, (own, other) in enumerate(zip(told, theirs, strict=False)):
@@ -84,7 +84,7 @@ class _Thread:
 
 
 class ThreadStream:
-    """The events of one request: where the thread stands, then what becomes of its run."""
+    """The events of one request: the state of the thread, then the events of its run."""
 
     def __init__(self, chat: Chat, found: FoundRun, given: core.RunAgentInput, request: Request) -> None:
         self._chat = chat
@@ -94,20 +94,20 @@ class ThreadStream:
         own = given.forwarded_props.get(OURS) if isinstance(given.forwarded_props, dict) else None
         self._own = own if isinstance(own, dict) else {}
         self._stays = self._own.get("open") is True
-        """Whether the stream goes on while a person is waited for, instead of being interrupted."""
+        """Whether the stream stays open while a call waits for a person, instead of being interrupted."""
         self._is_modern = given.protocol_version is not None
-        """Clients before 1.0 fail at an outcome that they do not know."""
+        """Whether the client is 1.0 or newer: older ones fail at unknown outcomes."""
         session, _, self._turn = found.id.rpartition("/")
         self._thread = _Thread(session, found.id)
         self._shown = ToldText()
         self._position = "0"
         self._open: tuple[str, str] | None = None
-        """Kind and id of the message that is open."""
+        """Kind and id of the open message."""
         self._calls: set[str] = set()
         self._usage = Usage()
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes of the stream, which ends with exactly one event that says how."""
+        """Yield the bytes of the stream, which ends with exactly one terminal event."""
         version = core.PROTOCOL_VERSION if self._is_modern else None
         try:
             yield self._frame(core.RunStartedEvent(**self._ids, protocol_version=version))
@@ -139,8 +139,8 @@ class ThreadStream:
         return frame(event.model_dump_json(by_alias=True), id=cursor)
 
     async def _prelude(self) -> AsyncGenerator[core.BaseEvent, None]:
-        """Yield where the thread stands, for a client without a cursor, and go on behind that."""
-        known = await self._found.handle.messages()  # Before the events: where none tells them, this is the beginning.
+        """Yield the state of the thread to a client without a cursor, and continue after it."""
+        known = await self._found.handle.messages()  # Before the events: where none has them, this is the start.
         recorded = await self._found.handle.events(children=True)
         conversations = [place for place, event in enumerate(recorded) if _tells_messages(event)]
         cursor = self._cursor()
@@ -162,7 +162,7 @@ class ThreadStream:
             yield await self._state()
 
     def _cursor(self) -> str:
-        """Return how far the client is in this run; "" for one that is in no run, or in another one."""
+        """Return the client's position in this run; "" if it has none, or one in another run."""
         given = self._request.headers.get("last-event-id") or self._own.get("after")
         turn, _, cursor = given.partition(":") if isinstance(given, str) else ("", "", "")
         return cursor if turn == self._turn and cursor != "0" else ""
@@ -179,7 +179,7 @@ class ThreadStream:
                 self._thread.take(event)
 
     async def _state(self) -> core.BaseEvent:
-        """Return the client's own state, with where the run stands under a key of perdure's."""
+        """Return the client's own state, with the run's status under perdure's key."""
         status = await self._found.handle.status()
         own = {
             "run": self._found.id,
@@ -192,9 +192,9 @@ class ThreadStream:
         return core.StateSnapshotEvent(snapshot={**given, OURS: own})
 
     def _events_of(self, event: RunEvent) -> Iterator[core.BaseEvent]:
-        """Yield what an event is in this protocol."""
+        """Yield the protocol's events for an event of the run."""
         if event.run_id is not None:
-            return  # Of called runs, what waits is told.
+            return  # Of child runs, only waits are shown.
         own = f"{self._found.id}.{event.iteration}"
         if event.type not in ("token", "thinking"):
             yield from self._close()
@@ -255,7 +255,7 @@ class ThreadStream:
         yield core.ToolCallEndEvent(tool_call_id=call)
 
     def _steering_of(self, event: RunEvent) -> Iterator[core.BaseEvent]:
-        """Tell what somebody has said to the run while it was under way."""
+        """Yield the steering messages that the run received."""
         before = len(self._thread.messages)
         self._thread.take(event)
         if any(isinstance(each, Rewrite) for each in event.operations):
@@ -268,7 +268,7 @@ class ThreadStream:
                 yield core.TextMessageEndEvent(message_id=message.id)
 
     def _interruption(self, waits: WaitsForPerson) -> Iterator[core.BaseEvent]:
-        """Tell what waits, and interrupt the run."""
+        """Yield the waiting calls, and interrupt the run."""
         yield from self._close()
         interrupts = []
         for each in waits.pending:
@@ -303,7 +303,7 @@ def _tells_messages(event: RunEvent) -> bool:
 
 
 def _interrupt(found: FoundRun, pending: PendingApproval, call: str) -> core.Interrupt:
-    """Return what a person is asked."""
+    """Return the question to a person as an interrupt."""
     schema: JsonObject = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
     schema["properties"]["reason"] = {"type": "string"}
     schema["required"] = ["approved"]

@@ -22,7 +22,7 @@ from .problems import HttpProblem, Lenient, Listed
 
 PREFIX = "/ai"
 RECENT_SECONDS = 300.0
-"""For so long after its end a run is told again to a page that resumes: it may have missed the end."""
+"""Seconds after its end during which a resuming page gets the run's stream again: it may have missed the end."""
 
 
 class _Part(Lenient):
@@ -40,24 +40,24 @@ class _Message(Lenient):
 
     @property
     def text(self) -> str:
-        """What it says. Raises `HttpProblem` for a file: sessions take text."""
+        """The message's text. Raises `HttpProblem` for a file: sessions accept text only."""
         if any(each.type == "file" for each in self.parts):
             raise HttpProblem(422, "invalid", "messages: a chat takes text, no files")
         return "".join(each.text for each in self.parts if each.type == "text")
 
 
 class PageRequest(Lenient):
-    """What `useChat` sends: the whole history, of which decisions and the last user's text count."""
+    """The body that `useChat` sends: the whole history, of which only decisions and the last user's text count."""
 
     id: str = Field(min_length=1, max_length=200)
     messages: Listed[_Message] = Field(min_length=1)
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     arguments: dict[str, JsonObject] = {}
-    """By approval id: other arguments for a call that is approved."""
+    """Replacement arguments of an approved call, by approval id."""
 
     @property
     def decisions(self) -> dict[str, PersonDecision]:
-        """By approval id, what is decided in the history."""
+        """The decisions in the history, by approval id."""
         found: dict[str, PersonDecision] = {}
         for part in (part for message in self.messages if message.role == "assistant" for part in message.parts):
             given = part.approval
@@ -67,19 +67,19 @@ class PageRequest(Lenient):
         return found
 
     def times_said_after(self, id: str, text: str) -> int:
-        """Return how often a user says this behind the message of that id; 0 where there is no such message."""
+        """Return how often a user says this after the message of that id; 0 if there is no such message."""
         ids = [each.id for each in self.messages]
         after = self.messages[ids.index(id) + 1 :] if id in ids else []
         return sum(each.role == "user" and each.text == text for each in after)
 
 
 class AiSdkDialect:
-    """`/ai/AGENT`: the address that a page gives its `DefaultChatTransport` as `api`."""
+    """`/ai/AGENT`: the address for `api` of a page's `DefaultChatTransport`."""
 
     name = "ai-sdk"
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return what it answers to."""
+        """Return the routes of the dialect."""
 
         async def post(request: Request, identity: Identity) -> Response:
             asked = PageRequest.model_validate(await json_body(request))
@@ -111,7 +111,7 @@ def _is_recent(found: FoundRun) -> bool:
 
 
 async def _answer(chat: Chat, asked: PageRequest, request: Request) -> Response:
-    """Pass on what is new in a request, and return the stream of the message that answers it."""
+    """Pass on the new part of a request, and return the stream of the message that answers it."""
     turn, last, decisions = await chat.turn(), asked.messages[-1], asked.decisions
     if turn is not None:
         await chat.decide(turn, decisions)
@@ -137,11 +137,11 @@ async def _say(chat: Chat, asked: PageRequest, turn: ChatTurn | None) -> FoundRu
 
 
 async def _answer_question(chat: Chat, turn: ChatTurn, asked: PageRequest) -> FoundRun | None:
-    """Take a message for the answer to what the model asks; None where it asks nothing."""
+    """Take a message as the answer to the model's question; None if no question waits."""
     text = asked.messages[-1].text
     questions = [turn.id_of(each) for each in turn.pending if each.question]
     if questions:
-        # A page that was not told of the question sends again what has led to it.
+        # A page that has not received the question sends the message before it again.
         if not await chat.has_taken(text, asked.messages[-1].id):
             await chat.decide(turn, {questions[0]: PersonDecision(True, answer=text)})
         return turn.found
@@ -153,10 +153,10 @@ async def _answer_question(chat: Chat, turn: ChatTurn, asked: PageRequest) -> Fo
     if not turn.found.has_ended and asks - {
         each.data["digest"] for each in recorded if each.type == "permission_completed"
     }:
-        # Nobody can say whether it waits, as after the loss of a worker: a guess would be read as something else.
+        # Unknown whether it waits, as after the loss of a worker: a guess could be misread.
         raise HttpProblem(503, "unconfirmed", "Whether the question still waits is not known: send it again")
     answers = [each for each in recorded if each.type == "permission_completed" and each.data["answer"] == text]
-    return turn.found if 0 < times <= len(answers) else None  # The same answer once more.
+    return turn.found if 0 < times <= len(answers) else None  # The same answer again.
 
 
 def _is_question(event: RunEvent) -> bool:
@@ -164,7 +164,7 @@ def _is_question(event: RunEvent) -> bool:
 
 
 async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, ToldText]:
-    """Return where the message goes on whose approvals these are: behind the last of them."""
+    """Return the position after the last of these approvals, where their message continues."""
     recorded = await found.handle.events(children=True)
     places = [
         place

@@ -1,4 +1,4 @@
-"""The stream of one assistant's message, as the AI SDK reads it: chunks of texts, calls and what waits for a person."""
+"""The stream of one assistant message in the AI SDK's form: chunks of texts, calls and waits for a person."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ Chunk = JsonObject
 
 
 class _Cut(Exception):
-    """The stream can't go on: the page is to resume it."""
+    """The stream can't continue: the page must resume it."""
 
 
 class _CutResponse(StreamingResponse):
-    """Is broken off, instead of ended, where its frames say so: a clean end would look like that of the message."""
+    """A response that breaks off where its frames demand it: a clean end would look like the end of the message."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         except* (_Cut, GatewayEnds):
-            pass  # The server closes the connection of an answer without an end.
+            pass  # The server closes the connection of an unfinished response.
 
 
 def _version(request: Request) -> int:
-    """Return the major version of the SDK, which nothing but the address tells. Raises `HttpProblem`."""
+    """Return the SDK's major version, which only the address carries. Raises `HttpProblem`."""
     given = request.query_params.get("v", "7")
     if given not in ("5", "6", "7"):
         raise HttpProblem(422, "invalid", f"v={given!r}: expected 5, 6 or 7, the major version of the package `ai`")
@@ -49,7 +49,7 @@ def _version(request: Request) -> int:
 
 
 class MessageStream:
-    """The chunks of one assistant's message; `after` is where they begin, of a message that goes on."""
+    """The chunks of one assistant message; `after` is the position where a resumed message continues."""
 
     def __init__(
         self, found: FoundRun, request: Request, gateway: Gateway, after: str = "0", shown: ToldText | None = None
@@ -58,20 +58,21 @@ class MessageStream:
         self._request = request
         self._version = _version(request)
         self._stays = request.query_params.get("open") == "1"
-        """Whether the stream stays open while a person is waited for: the page decides by a request of its own."""
+        """Whether the stream stays open while a call waits for a person: the page then decides by a separate request.
+        """
         self._gateway = gateway
         self._after = after
         self._shown = shown
         self._calls: set[str] = set()
-        """Whose input was told in this stream."""
+        """The calls whose input this stream has sent."""
         self._open = ""
-        """The kind of part that is open: text, reasoning."""
+        """The kind of the open part: text or reasoning."""
         self._number = 0
         self._in_step = False
         self._usage, self._cost = Usage(), 0.0
 
     def answer(self) -> Response:
-        """Return the answer that sends it."""
+        """Return the response that sends the chunks."""
         headers = {**STREAM_HEADERS, **run_headers(self._found.id)}
         return _CutResponse(with_keepalives(self._frames()), media_type="text/event-stream", headers=headers)
 
@@ -97,7 +98,7 @@ class MessageStream:
                     yield chunk
 
     def _chunks_of(self, event: RunEvent) -> Iterator[Chunk]:
-        """Yield what an event is in this protocol."""
+        """Yield the protocol's chunks for an event of the run."""
         match event.type:
             case "tool_call_start":
                 yield from self._input(event, event.data["name"], event.data["arguments"])
@@ -106,10 +107,10 @@ class MessageStream:
             case "permission_completed":
                 yield from self._decision_of(event)
             case "permission_requested":
-                # What waits for an approval is told when it is known to wait; see `_requests_of`.
+                # A call that needs approval is sent once it is known to wait; see `_requests_of`.
                 yield from self._question_of(event)
             case _ if event.run_id is not None:
-                pass  # Of called runs, calls and decisions are told.
+                pass  # Of child runs, only calls and decisions are sent.
             case "llm_start":
                 yield from self._end_step()
                 self._in_step = True
@@ -142,7 +143,7 @@ class MessageStream:
             self._open = ""
 
     def _reset(self, event: RunEvent) -> Iterator[Chunk]:
-        """Take back the text of the step. Version 6 can't: the page resumes, and is told what counts."""
+        """Take back the text of the step. Version 6 can't: the page resumes, and receives the valid text."""
         if self._version > 6:
             self._open = ""
             yield {"type": "reset-step"}
@@ -169,7 +170,7 @@ class MessageStream:
         try:
             yield {**told, "input": json.loads(arguments) if isinstance(arguments, str) else arguments}
         except ValueError:
-            yield {**told, "input": arguments}  # The model's mistake: the result says so.
+            yield {**told, "input": arguments}  # The model's mistake: the result reports it.
 
     def _result(self, event: RunEvent) -> Chunk:
         told: Chunk = {"toolCallId": _call_id(event.iteration, event.call_id, event.run_id)}
@@ -178,7 +179,7 @@ class MessageStream:
         return {**told, "type": "tool-output-available", "output": event.data["result"]}
 
     def _decision_of(self, event: RunEvent) -> Iterator[Chunk]:
-        """Tell a decision, whoever has made it."""
+        """Yield a decision, of any decider."""
         if event.data["answer"] is not None:
             return  # A question: its answer is the call's result.
         id = waiting_id(self._found, event.run_id, event.data["digest"])
@@ -191,7 +192,7 @@ class MessageStream:
             yield {**told, "reason": event.data["reason"]} if event.data["reason"] else told
 
     def _question_of(self, event: RunEvent) -> Iterator[Chunk]:
-        """Tell what the model asks, or has asked."""
+        """Yield a current or past question of the model."""
         if event.data["kind"] == "question":
             given = event.data["arguments"]
             asked = {"question": given.get("question"), "choices": event.data["choices"]}
@@ -200,7 +201,7 @@ class MessageStream:
             yield {"type": "data-question", "id": id, "data": asked}
 
     def _steering_of(self, event: RunEvent) -> Iterator[Chunk]:
-        """Tell what somebody has said to the run while it was under way."""
+        """Yield the steering messages that the run received."""
         for place, message in enumerate(said_in(event)):
             if message.role == "user":
                 told = [{"type": "text", "text": message.text}]
@@ -210,7 +211,7 @@ class MessageStream:
                     yield {"type": "data-steering", "id": f"{event.seq}.{place}", "data": {"text": message.text}}
 
     def _requests_of(self, waits: WaitsForPerson) -> Iterator[Chunk]:
-        """Tell what waits, and end: a page sends decisions when the stream has ended."""
+        """Yield the waiting calls, and end the stream: a page sends decisions after its end."""
         yield from self._close()
         for each in waits.pending:
             run = None if each.run_id == self._found.id else each.run_id
@@ -220,7 +221,7 @@ class MessageStream:
                 told: Chunk = {"type": "tool-input-available", "toolCallId": call, "toolName": each.name}
                 yield {**told, "input": each.arguments, "dynamic": True}
             if each.question:
-                continue  # It was told when the model has asked.
+                continue  # It was sent when the model asked.
             request: Chunk = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call}
             if self._version > 6:
                 more = {"description": each.description, "deadline": each.deadline, "schema": each.parameters}
@@ -245,6 +246,6 @@ class MessageStream:
 
 
 def _call_id(iteration: int, call_id: str | None, run_id: str | None) -> str:
-    """Return the name of a call in its message: models use an id again, and called runs have calls of their own."""
+    """Return the name of a call, unique in its message: models reuse ids, and child runs have their own calls."""
     own = f"{iteration}.{call_id}"
     return f"{run_id}.{own}" if run_id else own

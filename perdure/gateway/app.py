@@ -1,4 +1,4 @@
-"""The HTTP application: dialects, health, and what holds of every request."""
+"""The HTTP application: dialects, health, and the checks of every request."""
 
 from __future__ import annotations
 
@@ -36,20 +36,21 @@ from .problems import HttpProblem
 from .protected_resource import Challenges, issuers_of, metadata_routes
 
 ENTRY_POINT_GROUP = "perdure.dialects"
-"""An installed package adds a dialect by an entry point of this group: a class without arguments."""
+"""An installed package adds a dialect by an entry point in this group: a class without constructor arguments."""
 
 
 class Dialect(Protocol):
-    """One protocol that programs speak.
+    """One protocol that the gateway speaks.
 
-    One with a method `lifespan()`, an async context manager, is in it while requests are taken. One with a method
-    `refusal(problem)`, which returns the answer to a request that is too large or too much, has it in its own form.
+    A dialect may have a method `lifespan()`, an async context manager that stays open while the gateway accepts
+    requests. It may have a method `refusal(problem)`, which returns the response, in its own form, to a request that is
+    too large or exceeds a limit.
     """
 
     name: str
 
     def routes(self, gateway: Gateway) -> Sequence[BaseRoute]:
-        """Return what it answers to. Each route asks `gateway.identify` who asks."""
+        """Return the dialect's routes. Each route identifies the client with `gateway.identify`."""
 
 
 def dialects() -> list[Dialect]:
@@ -57,7 +58,7 @@ def dialects() -> list[Dialect]:
     found: list[Dialect] = [OwnDialect(), ChatCompletions(), Responses()]
     found += [KaosDialect(), OctopusDialect(), AiSdkDialect()]
     if find_spec("mcp"):
-        from .mcp_server import McpDialect  # of an extra of its own
+        from .mcp_server import McpDialect  # from a separate extra
 
         found.append(McpDialect())
     if find_spec("a2a"):
@@ -87,8 +88,8 @@ def gateway_app(
 ) -> Starlette:
     """Return the application.
 
-    `hosts` are the names by which it may be called; pages of `origins` may ask from a browser, and no others. `limits`
-    hold for this process.
+    `hosts` are the accepted host names. Only pages of `origins` may send requests from a browser. `limits` apply to
+    this process.
     """
 
     async def live(request: Request) -> Response:
@@ -145,7 +146,7 @@ async def _no_such_address(request: Request, error: Exception) -> Response:
 
 
 class _OwnPages:
-    """Refuses what a page of another origin asks: a browser sends some requests without asking first."""
+    """Refuses requests from pages of other origins: a browser sends some requests without a preflight."""
 
     def __init__(self, app: ASGIApp, origins: frozenset[str]) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Requests without a key that lost their answer: a client's retry goes on with the run of such a one, and no other."""
+"""Requests without a key that lost their answer: a client's retry continues with the run of such a request only."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from starlette.responses import Response, StreamingResponse
 Piece: TypeAlias = str | bytes | memoryview
 KEPT_SECONDS = 900.0
 MAX_KEPT = 10_000
-"""Attempts whose runs a retry may go on with; the oldest are forgotten first."""
+"""The number of attempts that a retry may continue; the oldest are dropped first."""
 
 
 @dataclass(eq=False)
 class Attempt:
-    """One request that has started a run."""
+    """One request that started a run."""
 
     run: str
     request: Request
     is_answered: bool = False
-    """Whether its client was there when the answer was sent."""
+    """Whether its client was connected when the answer was sent."""
 
     async def is_lost(self) -> bool:
-        """Return whether the client has gone without the answer."""
+        """Return whether the client disconnected before the answer."""
         return not self.is_answered and await self.request.is_disconnected()
 
     async def whole(self, answer: Awaitable[Response]) -> Response:
-        """Return the answer, or raise what it raises; note whether the client is there."""
+        """Return the answer, or raise its error, and record whether the client is connected."""
         try:
             return await answer
         finally:
             self.is_answered = not await self.request.is_disconnected()
 
     def stream(self, response: StreamingResponse) -> StreamingResponse:
-        """Return the response, which notes that the client has read it to its end."""
+        """Return the response, which records that the client has read it to its end."""
         response.body_iterator = self._to_the_end(response.body_iterator)
         return response
 
@@ -48,20 +48,20 @@ class Attempt:
 
 
 class Attempts:
-    """Those of this process, by digests of their requests. Each lost one is given to one retry."""
+    """The attempts of this process, by digests of their requests. Each lost attempt serves one retry."""
 
     def __init__(self) -> None:
         self._known: TTLCache[str, list[Attempt]] = TTLCache(MAX_KEPT, KEPT_SECONDS)
 
     def note(self, digest: str, run: str, request: Request) -> Attempt:
-        """Keep an attempt."""
+        """Store an attempt."""
         attempt = Attempt(run, request)
         earlier = self._known.get(digest, [])
         self._known[digest] = [*(each for each in earlier if not each.is_answered), attempt]
         return attempt
 
     async def take_lost(self, digest: str) -> str | None:
-        """Return the run of an equal request that has lost its answer, once; None where there is none."""
+        """Return the run of an equal request that lost its answer, once; None if there is none."""
         for attempt in list(self._known.get(digest, ())):
             if await attempt.is_lost() and attempt in self._known.get(digest, ()):
                 self._known[digest].remove(attempt)

@@ -1,4 +1,4 @@
-"""A chat of a front end: a session of one agent, what waits in it, and the run under way, with its texts whole."""
+"""A front end's chat: a session of one agent, its waits for a person, and its current run with complete texts."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ from .operations import known_route
 from .problems import HttpProblem
 
 TAKING_TIMEOUT = timedelta(seconds=3)
-"""So long an answer is waited for to a message that is on its way."""
+"""Time to wait for a worker to accept a message."""
 
 
 @dataclass(frozen=True)
 class PersonDecision:
-    """What a person has decided about what waits: yes, no, or the answer to a question."""
+    """A person's decision about a waiting call: yes, no, or the answer to a question."""
 
     approved: bool
     reason: str = "denied"
     arguments: JsonObject | None = None
-    """In place of the model's."""
+    """Replacements for the model's arguments."""
     answer: str | None = None
 
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """The run of a chat that is under way, or was the last one, and what waits in it."""
+    """A chat's current or last run, and its waits for a person."""
 
     found: FoundRun
     pending: Sequence[PendingApproval] = ()
 
     def id_of(self, pending: PendingApproval) -> str:
-        """Return the name of what waits, by which a decision about it is known."""
+        """Return the name of a waiting call, to which its decision refers."""
         return waiting_id(self.found, pending.run_id, pending.digest)
 
 
 def waiting_id(found: FoundRun, run_id: str | None, digest: str) -> str:
-    """Return the name of one call that waits, or has waited: no other call of any run has it."""
+    """Return the name of a call that waits or has waited, unique among the calls of all runs."""
     return digest_of([found.id, found.first_run_id, run_id or found.id, digest])
 
 
 @dataclass(frozen=True)
 class Chat:
-    """One chat, as who asks sees it."""
+    """One chat, as seen by one client."""
 
     gateway: Gateway
     identity: Identity
@@ -71,7 +71,7 @@ class Chat:
     id: str
 
     async def turn(self) -> ChatTurn | None:
-        """Return where the chat stands; None where nothing was said yet."""
+        """Return the chat's current turn; None before the first message."""
         session = await self.gateway.session(self.identity, self.id, self.offer)
         status = await session.status()
         run = status.run_id or (f"{session.id}/{status.turn}" if status.turn else "")
@@ -79,7 +79,7 @@ class Chat:
         return ChatTurn(found, status.pending_approvals) if found else None
 
     async def run(self, id: str) -> FoundRun | None:
-        """Return a run of this chat; None for any other id, and for one that is not kept any more."""
+        """Return a run of this chat; None for any other id, and for a run that is no longer retained."""
         session = await self.gateway.session(self.identity, self.id, self.offer)
         if id.rpartition("/")[0] != session.id:
             return None
@@ -89,10 +89,10 @@ class Chat:
             return None
 
     async def say(self, text: str, key: str, before: ChatTurn | None) -> FoundRun:
-        """Send a message, which counts once under its key; returns the run that reads it, or will have read it.
+        """Send a message, which counts once per key, and return the run that reads it.
 
-        `before` is where the chat stood. Raises what `Session.send` raises, and `HttpProblem` for a message that would
-        wait behind a decision.
+        `before` is the chat's turn before the message. Raises as `Session.send` does, and `HttpProblem` for a message
+        that would wait for a decision.
         """
         if not text.strip():
             raise HttpProblem(422, "invalid", "the message is empty: expected a text")
@@ -107,7 +107,7 @@ class Chat:
         return found
 
     async def has_taken(self, text: str, key: str) -> bool:
-        """Return whether the message was sent before: as far as that is known without its session's earlier links."""
+        """Return whether the message was sent before, judging without its session's earlier links."""
         session = await self.gateway.session(self.identity, self.id, self.offer)
         sent = self.gateway.client.get_workflow_handle(session.id).get_update_handle(_message_id(text, key))
         try:
@@ -123,9 +123,9 @@ class Chat:
         return True
 
     async def _reader_of(self, found: FoundRun, text: str) -> FoundRun:
-        """Return the run that reads a message which has come while that one was under way, as soon as one does.
+        """Return the run that reads a message sent during the current run, as soon as one reads it.
 
-        What waits for a person comes first: it is shown by the run under way.
+        A wait for a person takes precedence: the current run shows it.
         """
         if any(each.role == "user" and each.text == text for each in await found.handle.messages()):
             return found
@@ -137,9 +137,9 @@ class Chat:
         return turn.found if turn else found
 
     async def decide(self, turn: ChatTurn, decisions: Mapping[str, PersonDecision]) -> bool:
-        """Pass on what is decided about what waits, and return whether any of it was; what waits no more is left.
+        """Pass on decisions about waiting calls, skip those that no longer wait, and return whether any was passed on.
 
-        Raises `ApprovalError` for a decision that can't be.
+        Raises `ApprovalError` for an invalid decision.
         """
         decided = False
         for pending in turn.pending:
@@ -160,10 +160,10 @@ class Chat:
                 await handle.deny(call, decision.reason, digest=digest, by=by)
         except ApprovalError as error:
             if error.kind not in ("decided", "unknown"):
-                raise  # Of the others, the stream shows what somebody else has decided.
+                raise  # For the others, the stream shows the earlier decision.
 
     async def stop(self) -> bool:
-        """Cancel the run under way; returns whether there was one."""
+        """Cancel the current run, and return whether there was one."""
         turn = await self.turn()
         if turn is None or turn.found.has_ended:
             return False
@@ -172,12 +172,12 @@ class Chat:
 
 
 def chat_named_in(request: Request, gateway: Gateway, identity: Identity) -> Chat:
-    """Return the chat that the path names. Raises `HttpProblem`."""
+    """Return the chat named by the path. Raises `HttpProblem`."""
     return Chat(gateway, identity, gateway.offer(request.path_params["agent"]), request.path_params["chat"])
 
 
 def stop_route(path: str, gateway: Gateway, refuse: Callable[[HttpProblem], Response] | None = None) -> Route:
-    """Return the route by which a front end stops the run of a chat; `refuse` as in `known_route`."""
+    """Return the route with which a front end stops a chat's run; `refuse` as in `known_route`."""
 
     async def stop(request: Request, identity: Identity) -> Response:
         return JSONResponse({"stopped": await chat_named_in(request, gateway, identity).stop()})
@@ -186,13 +186,13 @@ def stop_route(path: str, gateway: Gateway, refuse: Callable[[HttpProblem], Resp
 
 
 def _message_id(text: str, key: str) -> str:
-    """Return the id under which a session takes the message once."""
+    """Return the id under which a session accepts the message once."""
     return digest_of([key, text])
 
 
 @dataclass(frozen=True)
 class WaitsForPerson:
-    """The last thing of a stream whose run waits for a person."""
+    """The last item of a stream whose run waits for a person."""
 
     pending: Sequence[PendingApproval]
     position: str
@@ -201,10 +201,10 @@ class WaitsForPerson:
 async def follow(
     gateway: Gateway, found: FoundRun, after: int | str = 0, shown: ToldText | None = None, *, stays: bool = False
 ) -> AsyncGenerator[RunEvent | WaitsForPerson, None]:
-    """Yield the events of a run, and of those that it calls, until it ends or waits for a person.
+    """Yield the events of a run and of its child runs, until it ends or waits for a person.
 
-    One that `stays` goes on when somebody has decided. Texts are whole: what the model says before it asks for tools is
-    told by `token` events, too. Raises `HttpProblem` where the run is held.
+    With `stays`, the stream continues after a decision. Texts are complete: `token` events also carry the model's text
+    before tool calls. Raises `HttpProblem` if the run is held.
     """
     shown, waiting = shown or ToldText(), _Waiting(found)
     if waits := await waiting.behind(str(after)):
@@ -225,19 +225,19 @@ async def follow(
 
 
 class _Waiting:
-    """Finds out where a run waits for a person: behind the last event that it has emitted before."""
+    """Determines where a run waits for a person: after the last event that it emitted before the wait."""
 
     def __init__(self, found: FoundRun) -> None:
         self._found = found
         self._status: RunStatus | None = None
         self._seq = 0
         self._until = 0
-        """0 while nobody is waited for."""
+        """0 while no call waits for a person."""
 
     async def behind(self, position: str) -> WaitsForPerson | None:
-        """Return what waits for a reader who comes from a position behind all that asks for it.
+        """Return the wait for a reader whose position is after all events that announce it.
 
-        None where nothing waits, and where there is something to tell before.
+        None if nothing waits, or if earlier events must come first.
         """
         if position == "0" or self._found.has_ended:
             return None
@@ -252,7 +252,7 @@ class _Waiting:
         return WaitsForPerson(status.pending_approvals, position)
 
     async def after(self, event: RunEvent) -> WaitsForPerson | None:
-        """Return what waits after an event; None as long as there may be more to tell before."""
+        """Return the wait after an event; None while earlier events may still come."""
         self._seq = self._seq if event.run_id else event.seq
         if event.type in ASKING_EVENTS and not self._found.has_ended:
             status = await self._status_at(event)
@@ -284,9 +284,9 @@ _UNCHECKED = "0" * 8
 
 
 class ToldText:
-    """How much of the text of an iteration a reader has: adds what no event of its own tells.
+    """Tracks how much of an iteration's text a reader has, and adds text that no separate event carries.
 
-    `has_begun` says whether the reader stands behind the event that tells the conversation with which the run begins.
+    `has_begun` is true if the reader's position is after the event with the run's initial conversation.
     """
 
     def __init__(self, *, has_begun: bool = False) -> None:
@@ -294,11 +294,11 @@ class ToldText:
         self.has_begun = has_begun
         self._text = ""
         self._known: tuple[int, str] | None = None
-        """Length and digest of the text of a reader who comes back with a cursor."""
+        """Length and digest of the text that a reader with a cursor already has."""
 
     @classmethod
     def at(cls, cursor: str) -> tuple[str, ToldText]:
-        """Read a cursor: the position in the run, and what was shown there."""
+        """Read a cursor: the position in the run, and the text shown there."""
         shown = cls()
         if (match := _CURSOR.fullmatch(cursor)) is None:
             return cursor, shown
@@ -306,12 +306,12 @@ class ToldText:
         return match["position"], shown
 
     def cursor(self, position: str) -> str:
-        """Return a position, with what was shown there: `at` reads it."""
+        """Return a position with the text shown there, for `at`."""
         length, digest = self._known or (len(self._text), _digest(self._text))
         return f"{position}~{self.iteration}.{length}.{digest}" if length else position
 
     def whole(self, event: RunEvent) -> Iterator[RunEvent]:
-        """Yield the event, and before it the rest of the text that is known to be whole by it."""
+        """Yield the event, preceded by the rest of the text that the event completes."""
         match "" if event.run_id else event.type:
             case "llm_start":
                 self.iteration, self._text, self._known = event.iteration, "", None
@@ -328,12 +328,14 @@ class ToldText:
         yield event
 
     def _answers_in(self, event: RunEvent) -> Iterator[Message]:
-        """Yield what the model has said in the iteration that the reader has followed."""
+        """Yield the model's text in the iteration that the reader has followed."""
         if event.iteration == self.iteration:
             yield from (each for each in said_in(event) if each.role == "assistant")
 
     def _without_beginning(self, event: RunEvent) -> RunEvent:
-        """Return the event with its own change of the conversation: the run's first one tells how it begins, too."""
+        """Return the event with only its own change of the conversation: the run's first event also holds the initial
+        messages.
+        """
         if self.has_begun:
             return event
         self.has_begun = True

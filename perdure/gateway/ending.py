@@ -1,4 +1,4 @@
-"""The end of a gateway: what is open may finish for a while, then says where to go on, and what comes is refused."""
+"""Shuts a gateway down: open requests may finish for a while, then point to where to continue; new ones are refused."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .problems import HttpProblem
 
 T = TypeVar("T")
 ANSWER_SECONDS = 1.0
-"""So long a request has for its last words."""
+"""Seconds for a request's last output."""
 
 
 class GatewayEnds(HttpProblem):
-    """This process ends: whoever is at the address next has the answer."""
+    """This process is ending: the next process at the address has the answer."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -27,17 +27,19 @@ class GatewayEnds(HttpProblem):
 
 
 class OpenRequests:
-    """What is open in this process, and its end."""
+    """The open requests of this process, and its shutdown."""
 
     def __init__(self) -> None:
         self.has_begun = False
-        """Whether requests that come are refused."""
+        """Whether new requests are refused."""
         self.waits = _Cuts()
-        """What requests wait for: each says in its protocol's words where to go on once that is cut."""
+        """The waits of requests: once cut, each request names the place to continue in its protocol's form."""
         self.requests = _Cuts()
 
     async def end(self, seconds: float) -> None:
-        """Refuse what comes, and return when nothing is open: after `seconds` waits are cut, then what is left."""
+        """Refuse new requests, and return when none is open. After `seconds`, cut the waits, then the remaining
+        requests.
+        """
         self.has_begun = True
         await self.requests.are_over(seconds)
         self.waits.cut()
@@ -47,7 +49,7 @@ class OpenRequests:
 
 
 class _Cuts:
-    """Blocks that may be cut, all at once."""
+    """Blocks that can be cut, all at once."""
 
     def __init__(self) -> None:
         self._is_cut = False
@@ -71,7 +73,7 @@ class _Cuts:
             raise GatewayEnds from None
 
     async def until_cut(self, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Yield the events, which are closed then. Raises `GatewayEnds` once they are cut."""
+        """Yield the events, and close their iterator at the end. Raises `GatewayEnds` once they are cut."""
         async with aclosing(events):
             while found := await self._next(events):
                 yield found[0]
@@ -85,13 +87,13 @@ class _Cuts:
                 return []
 
     def cut(self) -> None:
-        """Cut the blocks, and those that come."""
+        """Cut the current and all later blocks."""
         self._is_cut = True
         for timer in self._open:
             timer.reschedule(0.0)
 
     async def are_over(self, seconds: float) -> None:
-        """Return when no block is open, or after so many seconds."""
+        """Return when no block is open, or after that many seconds."""
         end = asyncio.get_running_loop().time() + seconds
         while self._open and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(0.05)

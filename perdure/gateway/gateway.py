@@ -1,4 +1,4 @@
-"""What all dialects stand on: the agents that are offered, who may reach which run, starts that count once."""
+"""The common base of all dialects: the offered agents, access to runs, and idempotent starts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from .problems import HttpProblem, require_plain
 from .sse import STREAM_SECONDS
 
 MEMO = "gateway"
-"""The name in a run's memo of what the request was that has started it."""
+"""The key, in a run's memo, of data about the request that started it."""
 
 
 @dataclass(frozen=True)
 class OfferedAgent:
-    """One agent that the gateway has for those who ask."""
+    """One agent that the gateway offers."""
 
     name: str
     agent: Agent
@@ -51,10 +51,10 @@ class OfferedAgent:
 
 
 def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
-    """Load the agents; each is offered by its file's name, without the ending.
+    """Load the agents; each is offered under its file's name, without the suffix.
 
-    Raises what `load` raises, and `ConfigurationError` for two of one name and for one that can't be started because
-    a secret stands in its file.
+    Raises as `load` does, and `ConfigurationError` for two agents of one name and for an agent that can't be started
+    because its file contains a secret.
     """
     offers: dict[str, OfferedAgent] = {}
     for path in paths:
@@ -74,14 +74,14 @@ def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
 
 
 EQUAL_SECONDS = 900.0
-"""A request that comes again without a key is looked for among the equal ones of the last so many seconds."""
+"""A repeated request without a key is matched against equal ones of the last this many seconds."""
 MAX_EQUAL = 20
-"""So many equal requests may be started at the same moment."""
+"""The number of equal requests that may start at the same time."""
 
 
 @dataclass(frozen=True)
 class FoundRun:
-    """A run that who asks may reach."""
+    """A run that the client may access."""
 
     handle: RunHandle
     first_run_id: str
@@ -94,49 +94,49 @@ class FoundRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is over."""
+        """Whether the run has ended."""
         return self.described.close_time is not None
 
 
 @dataclass
 class Gateway:
-    """Agents, a Temporal client, and who may ask."""
+    """Agents, a Temporal client, and the authenticators of clients."""
 
     client: Client
     offers: Mapping[str, OfferedAgent]
     task_queue: str = "perdure"
     authenticators: Sequence[Authenticator] = ()
     answers_tasks: bool = False
-    """Whether the agent's model is called for what front ends ask beside the conversation, such as titles."""
+    """Whether the agent's model is called for front ends' requests outside the conversation, such as titles."""
     patience_seconds: float = 40.0
-    """After so long an MCP call is answered with how to get its result: clients give up after 45 to 60 s."""
+    """Seconds after which an MCP call returns instructions for getting its result: clients give up after 45 to 60 s."""
     cancels_tasks: bool = False
-    """Whether `tasks/cancel` of an MCP client cancels the run also without a reason: some send it when they end."""
+    """Whether `tasks/cancel` of an MCP client cancels the run even without a reason: some clients send it on exit."""
     stream_after: int | None = 0
-    """From how many characters on a text is streamed that may precede tool calls (§9.3); None for not at all."""
+    """The number of characters after which a text that may precede tool calls is streamed (§9.3); None for never."""
     stream_seconds: float = STREAM_SECONDS
-    """After so long streams that can be gone on with end by themselves, and say how."""
+    """Seconds after which resumable streams end by themselves, with the position to resume from."""
     hooks: JsonView = field(default_factory=dict)
-    """Fields of `RunOptions` that all its runs have: the names of their guardrails and their compactor."""
+    """Fields of `RunOptions` for all runs started here: the names of their guardrails and their compactor."""
     webhooks: Sequence[Webhook] = ()
-    """Who is told what becomes of the runs that are started here, beside those that the agents' files name."""
+    """Webhooks of all runs started here, in addition to those in the agents' files."""
     attempts: Attempts = field(default_factory=Attempts)
     ending: OpenRequests = field(default_factory=OpenRequests)
     keys: VouchKeys = field(default_factory=vouch_keys)
-    """With which the gateway vouches for those who ask; those of the environment."""
+    """Keys with which the gateway signs clients' identities, from the environment."""
 
     def __post_init__(self) -> None:
         self.client = with_converter(self.client)
 
     async def identify(self, request: Request) -> Identity:
-        """Return who asks. Raises `HttpProblem`, also where who asks has asked too much."""
+        """Return the client's identity. Raises `HttpProblem`, also for a client above its rate."""
         identity = await identity_of(request.headers, self.authenticators)
         if identified := request.scope.get(IDENTIFIED):
             identified(identity)
         return identity
 
     def voucher(self, identity: Identity) -> Voucher | None:
-        """Return what vouches for who asks; None where the gateway has no key, or asks nobody who they are."""
+        """Return the voucher for the client's identity; None if the gateway has no key or authenticates nobody."""
         if not self.keys.keys or not self.authenticators:
             return None
         return Voucher(identity.name, identity.tenant, identity.roles, self.keys)
@@ -162,11 +162,11 @@ class Gateway:
         about: JsonView | None = None,
         origin: str,
     ) -> tuple[RunHandle, bool]:
-        """Start a run; returns its handle, and whether it has been started now.
+        """Start a run, and return its handle and whether this call started it.
 
-        What comes again under the same `key` is one run. With `is_new`, no run had the `id` before. `about` is what its
-        memo keeps of the request, `origin` names the protocol (`PerdureOrigin`). Raises `HttpProblem` for another
-        request under the key, and what `start_run` raises.
+        Requests with the same `key` start one run. With `is_new`, no run had the `id` before. `about` is stored in the
+        run's memo, `origin` names the protocol (`PerdureOrigin`). Raises `HttpProblem` for a different request with the
+        same key, and as `start_run` does.
         """
         asked = [offer.name, dict(inputs or {}), [each.model_dump(mode="json") for each in messages or ()]]
         digest = digest_of([*asked, options.model_dump(mode="json", exclude_unset=True) if options else None])
@@ -200,10 +200,10 @@ class Gateway:
         return run, True
 
     async def start_equal(self, identity: Identity, offer: OfferedAgent, request: Any, **start: Any) -> RunHandle:
-        """Start a run for a request without a key, unless the run of the last equal one is open.
+        """Start a run for a request without a key, unless the run of the last equal request is open.
 
-        Equal requests of the last minutes have ids that can be counted through; `request` says what is equal, and
-        `start` are arguments of `start`. Raises what `start` raises.
+        Equal requests of the last minutes have consecutively numbered ids. `request` is the compared part, and `start`
+        holds arguments of `start`. Raises as `start` does.
         """
         digest = digest_of([identity.tenant, identity.name, offer.name, request])
         window = int(time.time() // EQUAL_SECONDS)
@@ -222,7 +222,7 @@ class Gateway:
         raise HttpProblem(429, "too_many_equal", f"{MAX_EQUAL} equal requests have come at once: send a key with each")
 
     async def _last_equal(self, identity: Identity, base: str) -> tuple[FoundRun | None, int]:
-        """Return the last run whose id begins so, if there is one, and the number of the next."""
+        """Return the last run with this prefix of the id, if any, and the number of the next."""
         last: FoundRun | None = None
         number = 0
         while described := await self._description(scoped_id(identity, f"{base}-{number}")):
@@ -235,7 +235,7 @@ class Gateway:
         return FoundRun(handle, first, described)
 
     async def run(self, identity: Identity, id: str) -> FoundRun:
-        """Return the run of that id. Raises `HttpProblem` where there is none, and where it is another tenant's."""
+        """Return the run of that id. Raises `HttpProblem` if there is none, or if it belongs to another tenant."""
         for each in dict.fromkeys([id, scoped_id(identity, id)]):
             described = await self._description(each)
             if described and described.workflow_type == WORKFLOW and may_reach(identity, described):
@@ -258,10 +258,10 @@ class Gateway:
         *,
         about: JsonView | None = None,
     ) -> Session:
-        """Return the session of that id; one that there is not is begun by its first message, where `offer` is given.
+        """Return the session of that id. With `offer`, the first message begins a missing session.
 
-        `about` is what the memo of one that begins keeps of the request. Raises `HttpProblem` where there is none and
-        none can begin, and where it is another tenant's.
+        `about` is stored in the memo of a session that begins. Raises `HttpProblem` if there is none and none can
+        begin, or if it belongs to another tenant.
         """
         if (described := await self._find_session(identity, id)) is not None:
             return self._session(identity, described.id, offer, about)
@@ -269,7 +269,7 @@ class Gateway:
             raise HttpProblem(404, "not_found", f"There is no session {id!r}")
         new = scoped_id(identity, id)
         described = await self._description(new)
-        # It may have begun since it was looked for, by another request of the same client.
+        # Another request of the same client may have begun it since the look-up.
         if described is not None and not (
             described.workflow_type == SESSION_WORKFLOW and may_reach(identity, described)
         ):
@@ -277,7 +277,7 @@ class Gateway:
         return self._session(identity, new, offer, about)
 
     async def described_session(self, identity: Identity, id: str) -> WorkflowExecutionDescription:
-        """Return what the server says of the session of that id. Raises `HttpProblem` as `session` does."""
+        """Return the server's description of the session of that id. Raises `HttpProblem` as `session` does."""
         if (described := await self._find_session(identity, id)) is None:
             raise HttpProblem(404, "not_found", f"There is no session {id!r}")
         return described
@@ -322,14 +322,14 @@ class Gateway:
     async def list(
         self, identity: Identity, conditions: Sequence[str] = (), *, limit: int = 100, workflow: str = WORKFLOW
     ) -> list[WorkflowExecution]:
-        """Return the newest runs that who asks may reach; `conditions` are of Temporal's list filters."""
+        """Return the newest runs that the client may access; `conditions` are parts of Temporal's list filters."""
         own = [f"{TENANT.name} = {quote(identity.tenant)}"] if identity.tenant is not None else []
         require_plain("".join(conditions))
         query = " AND ".join([f"WorkflowType = '{workflow}'", "ExecutionStatus != 'ContinuedAsNew'", *own, *conditions])
         return [each async for each in self.client.list_workflows(query, limit=limit)]
 
     async def require_tenants(self) -> None:
-        """Raises `ConfigurationError` where the server can't tell tenants apart."""
+        """Raise `ConfigurationError` if the server cannot separate tenants."""
         try:
             await self.client.count_workflows(f"{TENANT.name} = 'none'")
         except RPCError as error:
@@ -342,30 +342,30 @@ class Gateway:
 
 
 def may_reach(identity: Identity, run: WorkflowExecution) -> bool:
-    """Return whether the run is of the tenant of who asks, or who asks is of none."""
+    """Return whether the run belongs to the client's tenant, or the client has no tenant."""
     return identity.tenant is None or run.typed_search_attributes.get(TENANT) == identity.tenant
 
 
 def scoped_id(identity: Identity, id: str) -> str:
-    """Return an id that a client has chosen, so that those of two tenants never meet.
+    """Return a client's chosen id in a form that never collides with other tenants' ids.
 
-    Raises `HttpProblem` for one that no server takes.
+    Raises `HttpProblem` for an id that the server would refuse.
     """
     require_plain(id)
     if identity.tenant is None:
         return id
-    # With a colon in a tenant's name, one tenant's ids could be another's.
+    # With a colon in a tenant's name, two tenants' ids could collide.
     prefix = identity.tenant.replace("%", "%25").replace(":", "%3A") + ":"
     return id if id.startswith(prefix) else f"{prefix}{id}"
 
 
 def session_of(run_id: str) -> str:
-    """Return the id of the session that the run is a turn of; "" for none."""
+    """Return the id of the run's session; "" for none."""
     session, _, turn = run_id.rpartition("/")
     return session if turn.isascii() and turn.isdigit() else ""
 
 
 def digest_of(value: Any) -> str:
-    """Return what is equal for equal JSON values, as 32 hexadecimal digits."""
+    """Return a digest that is equal for equal JSON values, as 32 hexadecimal digits."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What chat front ends ask beside the conversation: titles, tags, follow-ups. It is answered without a run of tools."""
+"""Requests of chat front ends outside the conversation: titles, tags, follow-ups. They are answered without tools."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 
 TASK_HEADER = "x-perdure-task"
-"""Names the task of a request that is no turn; a front end that can set headers fills it (Open WebUI: `{{TASK}}`)."""
+"""Names the task of a request that is not a turn, for front ends that can set headers (Open WebUI: `{{TASK}}`)."""
 
 _OPEN_WEBUI = "### Task:"
 _IS_REAL = "Respond to the user query using the provided context"
-"""The second line of a turn with files, which begins like a task."""
+"""The second line of a turn with files, whose first line resembles a task."""
 _TASKS = {
     "Generate a concise title summarizing": ("title", {"title": ""}),
     "Generate 1-3 broad tags categorizing": ("tags", {"tags": []}),
@@ -20,22 +20,22 @@ _TASKS = {
     "You are an autocompletion system": ("autocompletion", {"text": ""}),
     "Generate a detailed prompt for am image generation task": ("image_prompt", {"prompt": ""}),
 }
-"""The beginning of a line that says what the task is → its name, and the answer that says nothing."""
+"""The beginning of a line that describes the task → its name, and its empty answer."""
 _COMPACTION = "Summarize the conversation history that will be compacted"
 _PLAIN = {
     "Your task is to reflect the speaker's likely facial expression": "emoji",
     "Provide a concise, 5-word-or-less title for the conversation": "plain_title",
     "Analyze this conversation and provide:": "plain_title",
 }
-"""Texts of front ends without the mark, and of LibreChat."""
+"""Texts of LibreChat and of front ends without the mark."""
 NEEDS_A_MODEL = frozenset({"compaction"})
-"""Tasks whose answer the conversation goes on with: to say nothing would lose it."""
+"""Tasks whose answer replaces the conversation: an empty answer would lose it."""
 
 
 def task_of(headers: Mapping[str, str], messages: int, text: str) -> str | None:
-    """Return the name of the task that a request is; None for a turn of a conversation.
+    """Return the name of the request's task; None for a turn of a conversation.
 
-    `messages` is how many the request has, and `text` is what its last user message says.
+    `messages` is the number of messages in the request, `text` the text of its last user message.
     """
     if TASK_HEADER in headers:
         return headers[TASK_HEADER].strip() or None
@@ -49,8 +49,8 @@ def task_of(headers: Mapping[str, str], messages: int, text: str) -> str | None:
 
 
 def without_files(text: str) -> str:
-    """Return what a user has written: Open WebUI puts what it has found in files before a turn's last message, and
-    leaves it out when the message comes again in the history.
+    """Return the user's own text. Open WebUI puts excerpts from files before a turn's last message, and omits them when
+    the message is repeated in the history.
     """
     if not text.startswith(_OPEN_WEBUI) or not any(line.startswith(_IS_REAL) for line in text[:4000].splitlines()[:3]):
         return text
@@ -58,12 +58,12 @@ def without_files(text: str) -> str:
 
 
 def _named_by(marks: Mapping[str, str], lines: Sequence[str]) -> str | None:
-    """Return the name of the first mark with which one of the lines begins."""
+    """Return the name of the first mark at the beginning of a line."""
     return next((name for line in lines for begin, name in marks.items() if line.startswith(begin)), None)
 
 
 def empty_answer(task: str) -> str:
-    """Return the answer to a task that says nothing."""
+    """Return the empty answer to a task."""
     for name, answer in _TASKS.values():
         if task in (name, f"{name}_generation"):
             return json.dumps(answer)

@@ -1,4 +1,4 @@
-"""Requests that wait for a held run get an answer that says so: it may be held for days."""
+"""Answers requests that wait for a held run with a problem: a run may be held for days."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .problems import HttpProblem
 
 T = TypeVar("T")
 HELD_SECONDS = 15.0
-"""A run that goes on within this time is waited for."""
+"""Requests wait this many seconds for a held run's release."""
 KIND = "held"
-"""Of the problem that says so."""
+"""The kind of the problem for a held run."""
 WHILE_HELD = ("status", "permission_requested")
-"""Events that do not say that the run goes on."""
+"""Events that do not indicate a release of the run."""
 
 
 async def unless_held(gateway: Gateway, run_id: str, answer: Awaitable[T], *, since: float | None = None) -> T:
-    """Return what is awaited. Raises `HttpProblem` where the run, or the one of its session before it, is held.
+    """Return the awaited value. Raises `HttpProblem` if the run, or the run before it in its session, is held.
 
-    The run is looked at when nothing has come for `HELD_SECONDS`, counted from `since` on the loop's clock.
+    The run is checked after `HELD_SECONDS` without a value, counted from `since` on the loop's clock.
     """
     task = asyncio.ensure_future(answer)
     patience = min(HELD_SECONDS, gateway.stream_seconds / 2)
@@ -51,7 +51,7 @@ async def unless_held(gateway: Gateway, run_id: str, answer: Awaitable[T], *, si
 async def until_held(
     gateway: Gateway, run_id: str, events: AsyncGenerator[RunEvent, None]
 ) -> AsyncGenerator[RunEvent, None]:
-    """Yield the events of the run. Raises `HttpProblem` where it is held, and does not go on in time."""
+    """Yield the events of the run. Raises `HttpProblem` if it is held and not released in time."""
     clock = asyncio.get_running_loop().time
     since = clock()
     async with aclosing(events):
@@ -62,22 +62,22 @@ async def until_held(
 
 
 async def begun(gateway: Gateway, identity: Identity, run: RunHandle) -> FoundRun:
-    """Return the run of a message once it has begun, which may wait for others. Raises as `unless_held` does."""
+    """Return the run of a message once it has begun; it may wait for earlier runs. Raises as `unless_held` does."""
     await unless_held(gateway, run.id, run.status())
     return await gateway.run(identity, run.id)
 
 
 async def _held(client: Client, run_id: str) -> Sequence[Held]:
-    """Return why the run is held, or runs that it has called, or the one of its session before it."""
+    """Return the reason why the run, its child runs, or the run before it in its session are held."""
     try:
         described = await client.get_workflow_handle(run_id).describe()
-        # Temporal counts questions to a run; what the server itself knows of it is free.
+        # Temporal bills queries of a run; a description from the server is free.
         is_alone = not described.raw_description.pending_children
         if is_alone and described.typed_search_attributes.get(STATUS) not in (None, "held"):
             return ()
         return (await get_run(client, run_id).status()).held
     except (RunNotFound, SessionError):
-        return ()  # Whoever waits for it is told.
+        return ()  # The waiting request reports it.
     except RPCError as error:
         before = session_of(run_id)
         if error.status is not RPCStatusCode.NOT_FOUND or not before:
@@ -93,6 +93,6 @@ async def _held_before(client: Client, id: str) -> Sequence[Held]:
 
 
 def held_text(run_id: str, held: Held) -> str:
-    """Return the words for a run that is held, with the command that lets it go on."""
+    """Return the text for a held run, with the command that releases it."""
     run = held.run_id or run_id
     return f"the run {run} is held ({held.reason}): {held.why}. Once that is mended: {command_line('go-on', run)}"

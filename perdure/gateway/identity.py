@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens of a file, OpenID Connect's tokens, or a function of one's own say it."""
+"""Identifies clients by bearer tokens from a file, by OpenID Connect tokens, or by a custom function."""
 
 from __future__ import annotations
 
@@ -30,28 +30,29 @@ logger = get_logger("perdure.gateway")
 
 @dataclass(frozen=True)
 class Identity:
-    """Who asks."""
+    """The identity of a client."""
 
     name: str
-    """As it is recorded with messages and decisions."""
+    """The name recorded with messages and decisions."""
     tenant: str | None = None
-    """Whose runs are seen and reached; None for all."""
+    """The tenant whose runs the client may see and access; None for all."""
     roles: frozenset[str] = field(default_factory=frozenset)
 
 
 IDENTIFIED = "perdure.identified"
-"""In the scope of a request (ASGI): is called with the `Identity` of who asks, once that is known."""
+"""The key of a callback in a request's ASGI scope, which is called with the client's `Identity` once that is known."""
 ANYBODY = Identity("anybody")
-"""Who asks a gateway that asks nobody who they are."""
+"""The identity of all clients of a gateway without authentication."""
 
 
 class Authenticator(Protocol):
-    """Knows some of those who ask."""
+    """Identifies some of the clients."""
 
     async def identify(self, headers: Mapping[str, str]) -> Identity | None:
-        """Return who asks; None for a request without what this one knows them by. Names of headers are lower case.
+        """Return the client's identity; None for a request without this authenticator's credentials. Header names are
+        lower case.
 
-        Raises `HttpProblem` for one that is wrong or out of date.
+        Raises `HttpProblem` for invalid or expired credentials.
         """
 
 
@@ -88,7 +89,7 @@ class _TokenDocument(BaseModel):
 
 
 MIN_TOKEN_CHARS = 16
-"""Of a bearer token: a shorter one can be guessed."""
+"""Minimum length of a bearer token: a shorter one can be guessed."""
 
 
 def bearer_of(headers: Mapping[str, str]) -> str:
@@ -98,7 +99,7 @@ def bearer_of(headers: Mapping[str, str]) -> str:
 
 
 class TokenFile:
-    """The bearer tokens of a file, which is read when it changes."""
+    """The bearer tokens of a file, which is read again when it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -114,9 +115,9 @@ class TokenFile:
         return self._known.get(hashlib.sha256(token.encode()).hexdigest())
 
     def _read(self) -> None:
-        """Read the file if it has changed; one that has become wrong is said to be so, and what it said counts on.
+        """Read the file if it has changed. If its new content is invalid, log that, and keep the old content.
 
-        Raises `ConfigurationError` for a file that is wrong from the beginning.
+        Raises `ConfigurationError` for a file that is invalid from the beginning.
         """
         try:
             stat = self._path.stat()
@@ -150,17 +151,17 @@ def _value_of(text: str) -> str:
 
 
 IdentifyFunction = Callable[[Mapping[str, str]], "Identity | JsonView | None | Awaitable[Any]"]
-"""Is given the request's headers; returns who asks, as an `Identity` or as name, tenant and roles, or None."""
+"""Takes the request's headers, and returns the client as an `Identity` or as name, tenant and roles, or None."""
 
 
 class Function:
-    """A function of the operator's own."""
+    """A custom function of the operator."""
 
     def __init__(self, function: IdentifyFunction) -> None:
         self._function = function
 
     async def identify(self, headers: Mapping[str, str]) -> Identity | None:
-        """See `Authenticator`. Who can't be judged, because the function fails, is nobody."""
+        """Identify a client as in `Authenticator`. If the function fails, the client is not identified."""
         try:
             if inspect.iscoroutinefunction(self._function):
                 found = await self._function(dict(headers))
@@ -169,49 +170,51 @@ class Function:
             if found is None or isinstance(found, Identity):
                 return found
             return _identity(found)
-        except Exception as error:  # Whatever the function raises.
+        except Exception as error:  # The function may raise anything.
             logger.warning("the function that identifies who asks has failed: %s", type(error).__name__)
             return None
 
 
 def _identity(person: JsonView) -> Identity:
-    """Return who it is. Raises `ValidationError`."""
+    """Return the identity. Raises `ValidationError`."""
     read = _Person.model_validate(person)
     return Identity(read.name, read.tenant, frozenset(read.roles))
 
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Of signatures: those with a public key."""
+"""Signature algorithms with a public key."""
 
 
 @dataclass(frozen=True)
 class OpenIdSettings:
-    """What tokens of an issuer must have, and where they say who somebody is."""
+    """Requirements for an issuer's tokens, and the claims that identify a client."""
 
     issuer: str
     audience: str
     keys: str = ""
-    """A URL or a file of JSON Web Keys; "" for what the issuer's own document names."""
+    """A URL or a file of JSON Web Keys; "" for the URL in the issuer's discovery document."""
     name_claim: str = "sub"
     tenant_claim: str = ""
-    """A claim, or a path to it with dots; "" for no tenants."""
+    """The tenant's claim, or a dotted path to it; "" for no tenants."""
     roles_claim: str = ""
     keys_seconds: float = 300.0
-    """After so long the keys are asked for again."""
+    """Seconds after which the keys are fetched again."""
 
 
 class OpenId:
-    """JSON Web Tokens of an OpenID Connect issuer."""
+    """Authenticates with JSON Web Tokens of an OpenID Connect issuer."""
 
     def __init__(self, settings: OpenIdSettings) -> None:
-        import jwt  # of the extra, as all of this room is; only where tokens of this kind are taken
+        import jwt  # from the extra, like this whole package; only needed for tokens of this kind
 
         self._jwt = jwt
         self.settings = settings
         self._keys = _IssuerKeys(settings, lambda text: jwt.PyJWKSet.from_json(text).keys)
 
     async def identify(self, headers: Mapping[str, str]) -> Identity | None:
-        """See `Authenticator`. Raises `HttpProblem` for a token that is not valid, or when no keys could be had."""
+        """Identify a client as in `Authenticator`. Raises `HttpProblem` for an invalid token, or if no keys are
+        available.
+        """
         token, jwt, settings = bearer_of(headers), self._jwt, self.settings
         if token.count(".") != 2:
             return None
@@ -255,15 +258,15 @@ class OpenId:
 
 
 UNKNOWN_SECONDS = 10.0
-"""At most so often they are asked for because a token names one that is not known."""
+"""Minimum seconds between two fetches of the keys because of a token with an unknown key."""
 KEPT_SECONDS = 24 * 3600.0
-"""So long keys count while their issuer can't be asked."""
+"""Seconds for which keys stay valid while their issuer is unreachable."""
 ISSUER_SECONDS = 5.0
-"""So long an issuer may take to answer, as a whole."""
+"""Seconds for an issuer's whole response."""
 
 
 class _IssuerKeys:
-    """The keys of an issuer. One question at a time is asked, for all; who has a known key does not wait for it."""
+    """The keys of an issuer. One fetch at a time serves all requests; those with a known key do not wait."""
 
     def __init__(self, settings: OpenIdSettings, parse: Callable[[str], Any]) -> None:
         self._settings = settings
@@ -274,11 +277,11 @@ class _IssuerKeys:
 
     @property
     def are_known(self) -> bool:
-        """Whether the issuer has said them, not too long ago."""
+        """Whether the keys were fetched recently enough."""
         return time.monotonic() - self._read_at < KEPT_SECONDS
 
     async def find(self, id: str | None) -> Any:
-        """Return the key of that id, or the only one for None; None where there is none."""
+        """Return the key of that id, or the only one for None; None if there is none."""
         key = self._find(id)
         is_idle = self._asking is None or self._asking.done()
         pause = UNKNOWN_SECONDS if key is None else self._settings.keys_seconds
@@ -301,7 +304,7 @@ class _IssuerKeys:
             async with asyncio.timeout(ISSUER_SECONDS):
                 self._keys = self._parse(await _read(self._settings.keys or await self._address()))
             self._read_at = time.monotonic()
-        except Exception as error:  # Whatever the issuer answers.
+        except Exception as error:  # The issuer's answer may raise anything.
             logger.error("the keys of %s can't be had: %s", self._settings.issuer, repr(error)[:500])
 
     async def _address(self) -> str:
@@ -310,7 +313,7 @@ class _IssuerKeys:
 
 
 MAX_KEYS_BYTES = 1024 * 1024
-"""Of an issuer's documents."""
+"""Size limit of an issuer's documents."""
 
 
 async def _read(place: str) -> str:
@@ -335,8 +338,8 @@ def _claim(claims: JsonView, path: str) -> Any:
 
 
 async def identity_of(headers: Mapping[str, str], authenticators: Sequence[Authenticator]) -> Identity:
-    """Return who asks. Raises `HttpProblem` for a request that none of the authenticators knows; without any, it is
-    anybody's.
+    """Return the client's identity; without authenticators, that is `ANYBODY`. Raises `HttpProblem` for a request that
+    no authenticator recognizes.
     """
     if not authenticators:
         return ANYBODY

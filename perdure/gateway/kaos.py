@@ -1,4 +1,4 @@
-"""KAOS's agents over HTTP: their health, memory and card, and chat completions with progress in the stream."""
+"""Serves agents as KAOS agents over HTTP: health, memory and card, and chat completions with progress in the stream."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ SESSION_HEADER = "x-session-id"
 MAX_EVENTS = 1000
 MAX_SESSIONS = 1000
 SESSIONS_READ = 20
-"""So many of the newest sessions are read for events of no session in particular."""
+"""The number of the newest sessions that are read for events without a named session."""
 
 
 class KaosDialect:
-    """`/kaos/AGENT`; what the only agent answers is at the root, too, but for chat completions, which are OpenAI's."""
+    """`/kaos/AGENT`; a single agent's routes are also at the root, except chat completions, which are OpenAI's."""
 
     name = "kaos"
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return what it answers to."""
+        """Return the routes of the dialect."""
         events = SessionEvents(gateway.client)
         routes: list[BaseRoute] = []
         for offer in gateway.offers.values():
@@ -57,7 +57,7 @@ class KaosDialect:
         return routes
 
     def refusal(self, problem: HttpProblem) -> Response:
-        """Return the answer to a request that is refused before it is read."""
+        """Return the response to a request that is refused unread."""
         return _refusal(problem)
 
 
@@ -67,7 +67,7 @@ def _refusal(problem: HttpProblem) -> Response:
 
 
 class _KaosAgent:
-    """One agent, as KAOS's pods have one each."""
+    """One agent, as in a KAOS pod."""
 
     def __init__(self, gateway: Gateway, offer: OfferedAgent, events: SessionEvents) -> None:
         self._gateway = gateway
@@ -93,7 +93,7 @@ class _KaosAgent:
         return {"status": status, "name": self._offer.name, "timestamp": int(time.time())}
 
     def card(self, base: str) -> Callable[[Request], Awaitable[Response]]:
-        """Return the handler that shows by what KAOS's agents find each other."""
+        """Return the handler of the card by which KAOS agents find each other."""
 
         async def show(request: Request) -> Response:
             name, agent = self._offer.name, self._offer.agent
@@ -106,7 +106,7 @@ class _KaosAgent:
         return show
 
     async def complete(self, request: Request, identity: Identity) -> Response:
-        """Answer a request of Chat Completions; the model that it names has no effect."""
+        """Answer a Chat Completions request; the model that it names has no effect."""
         body = await json_body(request)
         if not body.get("messages"):
             raise HttpProblem(400, "invalid_request", "messages are required")
@@ -127,7 +127,7 @@ class _KaosAgent:
         return JSONResponse({"agent": self._offer.name, "events": told, "total": len(told)})
 
     async def _events_of(self, identity: Identity, id: str, limit: int) -> list[MemoryEvent]:
-        """Return what was said in a session, or in a run of none. Raises `HttpProblem` where neither is there."""
+        """Return the events of a session, or of a run without one. Raises `HttpProblem` if neither exists."""
         try:
             session = await self._gateway.session(identity, id)
         except HttpProblem:
@@ -136,7 +136,7 @@ class _KaosAgent:
         return await self._events.newest(session.id, limit)
 
     async def _known_events(self, identity: Identity, id: str, limit: int) -> list[MemoryEvent]:
-        """Return them as far as there are any still: the list of sessions is older than this."""
+        """Return the events that still exist: the list of sessions is older than this call."""
         try:
             return await self._events_of(identity, id, limit)
         except (HttpProblem, RunNotFound):
@@ -161,7 +161,7 @@ def _count(request: Request, name: str, default: int) -> int:
 
 
 class _KaosCompletion(ChatCompletion):
-    """One request: a turn of the session that it names, else a run; the stream shows what is called."""
+    """One request: a turn of the session that it names, otherwise a run; the stream shows the calls."""
 
     origin = "gateway:kaos"
     options = RunOptions(stream=True, progress=True)
@@ -171,7 +171,7 @@ class _KaosCompletion(ChatCompletion):
         return named.strip() if isinstance(named, str) else ""
 
     async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle:
-        """Send the last message of a user, or the last task: the history that comes along is the session's own."""
+        """Send the last message of a user, or the last task: the session has the rest of the history."""
         session = await self._gateway.session(self._identity, id, self._offer)
         last = users[-1]
         run = await session.send(

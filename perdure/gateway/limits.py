@@ -1,4 +1,4 @@
-"""What one process of a gateway takes: the size of a request, requests at a time, requests a second of each client."""
+"""Limits of one gateway process: size of a request, open requests, and requests per second of each client."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from .operations import problem_json
 from .problems import HttpProblem, too_large
 
 MAX_CLIENTS = 10_000
-"""Whose rates are known at the same time."""
+"""The number of clients whose rates are tracked at the same time."""
 MAX_JUDGED = 8
-"""So many requests at a time are judged of an address that has sent too many whose token nobody knows."""
+"""Requests authenticated at a time from an address that has sent too many with unknown tokens."""
 BURST_SECONDS = 5.0
-"""So many seconds' worth of its rate a client may ask for at once."""
+"""A client's burst, in seconds of its rate."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one process takes. Others behind the same balancer count for themselves."""
+    """The limits of one process. Other processes behind the same balancer count separately."""
 
     max_bytes: int = 16 * 1024 * 1024
-    """Of a request."""
+    """Size limit of a request."""
     max_open: int = 1000
-    """Requests and streams at a time."""
+    """Limit of requests and streams at a time."""
     max_open_each: int = 500
-    """The same of each client."""
+    """The same for each client."""
     rate: float | None = None
-    """Requests a second of each client; None for as many as it likes."""
+    """Requests per second of each client; None for no limit."""
     body_seconds: float = 120.0
-    """So long a request may take to come: one that never does would keep its place."""
+    """Seconds for receiving a request's body: an endless one would occupy a slot."""
 
 
 USUAL_LIMITS = Limits()
@@ -52,11 +52,12 @@ Refuse = Callable[[HttpProblem], ASGIApp]
 
 
 class RequestLimiter:
-    """Lets requests in, counts them, and refuses what is too much, in the form of their protocol.
+    """Admits and counts requests, and refuses those above the limits, in the form of their protocol.
 
-    A client is who asks; until that is known, and where nobody is asked, it is an address: those that a proxy sends
-    have one address, unless it says theirs (`FORWARDED_ALLOW_IPS`). From an address that has sent too many requests
-    whose token nobody knows, those alone are let in that one of the authenticators knows; a few are judged at a time.
+    A client is an identity; before authentication, and without it, a client is an address. Clients behind a proxy share
+    one address, unless the proxy forwards theirs (`FORWARDED_ALLOW_IPS`). From an address that has sent too many
+    requests with unknown tokens, only requests that an authenticator recognizes are admitted; a few are authenticated
+    at a time.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class RequestLimiter:
         self._open: Counter[str] = Counter()
         self._rates = _Rates(limits.rate)
         self._known: LRUCache[str, str] = LRUCache(MAX_CLIENTS)
-        """The clients whose tokens were good before, by the tokens' digests."""
+        """The clients whose tokens were valid before, by the tokens' digests."""
 
     def guarding(self, app: ASGIApp, protocol: str, refuse: Refuse = problem_json) -> ASGIApp:
         """Return the application behind these limits."""
@@ -112,7 +113,7 @@ class RequestLimiter:
             del self._open[name]
 
     async def _admit(self, scope: Scope, client: _Client) -> None:
-        """Raises `HttpProblem` for a request that is too large or too much, and for each once the process ends."""
+        """Admit a request. Raises `HttpProblem` if it exceeds a limit, and for every request once the process ends."""
         if self._ending.has_begun:
             raise GatewayEnds
         limits, headers = self._limits, Headers(scope=scope)
@@ -138,7 +139,7 @@ class RequestLimiter:
             self._count_for(client, repr((identity.tenant, identity.name)))
 
     async def _judge(self, headers: Headers, client: _Client) -> Identity | None:
-        """Return who asks from an address that has asked too much; None where that is not known."""
+        """Return the identity of a client from an address above its limit; None if it is unknown."""
         address = client.name
         if not self._authenticators or client.is_known or self._judging[address] >= MAX_JUDGED:
             return None
@@ -152,7 +153,7 @@ class RequestLimiter:
             self._judging = +self._judging
 
     def _count_for(self, client: _Client, name: str) -> None:
-        """Count a request for who asks, instead of its address. Raises `HttpProblem` where that is too much."""
+        """Count a request for the client's identity instead of its address. Raises `HttpProblem` above the limit."""
         if client.token:
             self._known[client.token] = name
         client.is_known = True
@@ -162,7 +163,7 @@ class RequestLimiter:
         self._count(client)
 
     def _count(self, client: _Client) -> None:
-        """Raises `HttpProblem` where a client has too many requests."""
+        """Count the request. Raises `HttpProblem` if a client has too many requests."""
         if self._open[client.name] > self._limits.max_open_each:
             raise _too_many("open_each", f"{self._limits.max_open_each} requests of yours are open at this gateway")
         if (wait := self._rates.take(client.name)) > 0.0:
@@ -170,7 +171,7 @@ class RequestLimiter:
 
 
 class _Client:
-    """Who a request counts for."""
+    """The client for whom a request counts."""
 
     def __init__(self, scope: Scope) -> None:
         token = bearer_of({"authorization": Headers(scope=scope).get("authorization", "")})
@@ -191,11 +192,11 @@ def _too_slow(seconds: float) -> HttpProblem:
 
 
 class _Request:
-    """One request on its way: what it has sent, and how it is answered."""
+    """One request in progress: its received body, and its response."""
 
     def __init__(self, limits: Limits, receive: Receive, send: Send, refuse: Refuse, scope: Scope) -> None:
         self.status = 0
-        """Of the answer that has begun."""
+        """The status of the response that has begun."""
         self.kind = ""
         """The kind of the refusal."""
         self.is_stream = False
@@ -203,7 +204,7 @@ class _Request:
         self._limits = limits
         self._left = limits.max_bytes
         self._deadline: float | None = asyncio.get_running_loop().time() + limits.body_seconds
-        """None once the request is whole: what is received then is that the client has gone."""
+        """None once the request is complete: the only further message is the client's disconnect."""
         self._fault: HttpProblem | None = None
         self._receive = receive
         self._send = send
@@ -211,7 +212,7 @@ class _Request:
         self._scope = scope
 
     async def receive(self) -> Message:
-        """Pass a message of the client on. Raises `HttpProblem` once the request is too large, or takes too long."""
+        """Pass on a message from the client. Raises `HttpProblem` once the request is too large or takes too long."""
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
@@ -227,7 +228,9 @@ class _Request:
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass a message to the client on; a request that was refused while it came is answered by that alone."""
+        """Pass on a message to the client, except after a refusal of a request still being received: the refusal is the
+        only answer.
+        """
         if self._fault is not None and not self.status:
             await self.refuse(self._fault)
         elif not self.kind:
@@ -247,7 +250,7 @@ class _Request:
 
 
 class _Rates:
-    """How many requests each client may make yet: so many a second are added, up to a burst."""
+    """The remaining requests of each client: refilled by a number per second, up to a burst."""
 
     def __init__(self, rate: float | None) -> None:
         self._is_bounded = rate is not None
@@ -256,7 +259,7 @@ class _Rates:
         self._left: LRUCache[str, tuple[float, float]] = LRUCache(MAX_CLIENTS)
 
     def take(self, client: str) -> float:
-        """Take one; return after how many seconds there is one, 0 where there was."""
+        """Take one request; return 0, or the seconds until the next one if none is left."""
         if not self._is_bounded:
             return 0.0
         left = self._now(client)
@@ -264,7 +267,7 @@ class _Rates:
         return 0.0 if left >= 1.0 else (1.0 - left) / self._rate
 
     def give_back(self, client: str) -> None:
-        """Take one less."""
+        """Return one request to the client."""
         self._left[client] = (self._now(client) + 1.0, time.monotonic())
 
     def _now(self, client: str) -> float:

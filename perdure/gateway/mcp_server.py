@@ -1,4 +1,4 @@
-"""Agents as tools of an MCP server: calls that outlive their connection, as tasks for clients that know them."""
+"""Serves agents as tools of an MCP server: calls outlive their connection, as tasks for clients that support them."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from .problems import HttpProblem
 from .words import CUT_SHORT, output_text, with_deciders
 
 ORIGIN_NAME = "gateway:mcp"
-"""`PerdureOrigin` of runs that are started here."""
+"""The `PerdureOrigin` of runs started here."""
 TASKS = "io.modelcontextprotocol/tasks"
-"""The extension by which a call is a task."""
+"""The extension for calls as tasks."""
 MODERN = "2026-07-28"
-"""The version from which on requests say what their client can do."""
+"""The first version whose requests carry the client's capabilities."""
 PROGRESS_SECONDS = 5.0
-"""Between two reports of progress, at least."""
+"""Minimum seconds between two reports of progress."""
 POLL_MILLISECONDS = 1000
-"""How often a client asks how a task is."""
+"""The client's polling interval for a task."""
 TOOL_USE = "claudecode/toolUseId"
-"""By which Claude Code names one call, in `_meta`."""
+"""The key in `_meta` under which Claude Code sends a call's id."""
 RESULT = "result"
-"""The tool that waits for a run."""
+"""The name of the tool that waits for a run."""
 
 
 class _TaskParams(types.RequestParams):
@@ -79,16 +79,16 @@ class McpDialect:
         self._server: Server | None = None
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return what it answers to."""
+        """Return the routes of the dialect."""
         server = _AgentServer(gateway).server()
-        # The gateway itself checks hosts and origins, of every request.
+        # The gateway itself checks hosts and origins of every request.
         security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         app = server.streamable_http_app(streamable_http_path="/", stateless_http=True, transport_security=security)
         self._server = server
         return [Mount("/mcp", JsonRpcEntrance(app, gateway))]
 
     def refusal(self, problem: HttpProblem) -> Response:
-        """Return the answer to a request that is refused before it is read."""
+        """Return the response to a request that is refused unread."""
         return json_rpc_refusal(problem)
 
     @asynccontextmanager
@@ -146,7 +146,7 @@ class _AgentServer:
             key = f"mcp:{tool_use}"
             run, _ = await self._gateway.start(identity, offer, inputs, key=key, options=options, origin=ORIGIN_NAME)
         else:
-            # The client of an equal call that is under way has given up, and asks again.
+            # The client of an equal, unfinished call has given up and retries.
             run = await self._gateway.start_equal(
                 identity,
                 offer,
@@ -167,13 +167,13 @@ class _AgentServer:
         return await self._answer(ctx, found, min(max(float(wait), 0.0), patience))
 
     async def _answer(self, ctx: Context, found: FoundRun, seconds: float) -> types.CallToolResult:
-        """Return the run's result, or after so many seconds how to get it; progress is reported meanwhile."""
+        """Return the run's result or, after that many seconds, the way to get it; report progress meanwhile."""
         telling = asyncio.create_task(self._report(ctx, found))
         try:
             async with self._gateway.ending.waits.limit(), asyncio.timeout(seconds):
                 return await _result_of(found)
         except GatewayEnds:
-            status = None  # The last words of many requests at once do not wait for a worker.
+            status = None  # The last outputs of many requests at once must not wait for a worker.
         except TimeoutError:
             status = await found.handle.status()
         finally:
@@ -245,7 +245,7 @@ def _refusal(ctx: Context, error: Exception) -> MCPError:
 
 
 def progress_of(event: RunEvent) -> str:
-    """Return what a client is told of an event; "" for nothing."""
+    """Return the progress text of an event; "" for none."""
     match event.type:
         case "llm_start" | "token":
             return "the model works"
@@ -277,9 +277,10 @@ RESULT_TOOL = types.Tool(
 
 
 def _require_tasks(ctx: Context, id: str) -> None:
-    """Raises `MCPError` for a request about a task by a client that has declared none, or whose header names another.
+    """Raise `MCPError` for a task request from a client that has not declared tasks, or whose header names another
+    task.
 
-    The SDK compares the header `Mcp-Name` with the body for the methods that it knows; those of tasks are not.
+    The SDK compares the header `Mcp-Name` with the body only for its known methods, which exclude those of tasks.
     """
     if ctx.protocol_version < MODERN:
         raise MCPError(types.METHOD_NOT_FOUND, f"Tasks are of the protocol {MODERN}: expected a client that speaks it")
@@ -292,7 +293,7 @@ def _require_tasks(ctx: Context, id: str) -> None:
 
 
 def knows_tasks(ctx: Context) -> bool:
-    """Return whether the client of this request takes a task for an answer."""
+    """Return whether the client of this request accepts a task as an answer."""
     if ctx.protocol_version < MODERN:
         return False
     capabilities = (ctx.meta or {}).get("io.modelcontextprotocol/clientCapabilities") or {}
@@ -300,7 +301,7 @@ def knows_tasks(ctx: Context) -> bool:
 
 
 def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
-    """Return the result that has this text."""
+    """Return a result with this text."""
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)
 
 
@@ -353,7 +354,7 @@ def _call_text(pending: PendingApproval) -> str:
 
 
 def _request_for(pending: PendingApproval) -> JsonObject:
-    """Return the form in which a person is asked."""
+    """Return the form that asks a person."""
     if pending.question:
         fields: JsonObject = {"answer": {"type": "string", "title": "Answer"}}
         if pending.choices and not pending.allow_other:
@@ -372,7 +373,7 @@ def _form(message: str, fields: JsonObject, required: str) -> JsonObject:
 
 
 async def _decide(found: FoundRun, pending: PendingApproval, answer: JsonView, identity: Identity) -> None:
-    """Pass a person's answer on; what is no decision leaves the call waiting. Raises `ApprovalError`."""
+    """Pass a person's answer on; an answer without a decision leaves the call waiting. Raises `ApprovalError`."""
     action, content = answer.get("action"), answer.get("content") or {}
     handle = found.handle.called(pending.run_id) if pending.run_id else found.handle
     call, digest, by = pending.call_id, pending.digest, identity.name

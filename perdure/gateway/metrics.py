@@ -1,4 +1,4 @@
-"""What a gateway counts and measures, where its process serves metrics (`perdure serve --metrics-address`)."""
+"""Metrics of a gateway whose process serves them (`perdure serve --metrics-address`)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ REFUSALS = "perdure_gateway_refusals"
 OPEN_REQUESTS = "perdure_gateway_open_requests"
 OPEN_STREAMS = "perdure_gateway_open_streams"
 SECONDS = 1.0
-"""Between two looks at the event loop."""
+"""Seconds between two samples of the event loop."""
 _REFUSED = {401: "unauthenticated", 403: "forbidden", 413: "size"}
 _REASONS = {"too_many_open": "open", "too_many_open_each": "open_each", "too_many_rate": "rate"}
 
 
 class AnsweredRequest(Protocol):
-    """A request, as far as it is measured."""
+    """The measured properties of a request."""
 
     status: int
     kind: str
@@ -34,7 +34,7 @@ class AnsweredRequest(Protocol):
 
 
 class Meters:
-    """The metrics of one process. Their labels are the protocol, the status's class and the reason, nothing else."""
+    """The metrics of one process. The only labels are the protocol, the status class and the reason."""
 
     def __init__(self, client: Client) -> None:
         meter: MetricMeter = (client.service_client.config.runtime or Runtime.default()).metric_meter
@@ -76,7 +76,7 @@ class Meters:
 
     @asynccontextmanager
     async def measuring(self) -> AsyncIterator[None]:
-        """While the block runs, measure how late the event loop is."""
+        """Measure the event loop's lag while the block runs."""
         looking = asyncio.create_task(self._look())
         try:
             yield

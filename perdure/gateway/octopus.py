@@ -23,13 +23,13 @@ from .sse import COMMENT, event_stream, frame, with_keepalives
 
 
 def _field(name: str, **more: Any) -> Any:
-    """Return a field that may be written as `Name`, as `name`, and in snake case."""
+    """Return a field that accepts `Name`, `name` and snake case."""
     snake = "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
     return Field(validation_alias=AliasChoices(name, name[0].upper() + name[1:], snake), **more)
 
 
 class SendMessage(BaseModel):
-    """What a program sends; other fields have no effect."""
+    """The body of a message; other fields have no effect."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -44,7 +44,7 @@ class OctopusDialect:
     name = "octopus"
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return what it answers to."""
+        """Return the routes of the dialect."""
 
         async def send(request: Request, identity: Identity) -> Response:
             asked = SendMessage.model_validate(await json_body(request))
@@ -63,7 +63,7 @@ async def _send_message(gateway: Gateway, identity: Identity, request: Request, 
 
 
 def _offer(gateway: Gateway, name: str | None) -> OfferedAgent | None:
-    """Return the agent that a session begins with, if it is known: the only one need not be named."""
+    """Return the agent of a new session, if known: a single agent need not be named."""
     if name:
         return gateway.offer(name)
     return next(iter(gateway.offers.values())) if len(gateway.offers) == 1 else None
@@ -72,8 +72,8 @@ def _offer(gateway: Gateway, name: str | None) -> OfferedAgent | None:
 async def _frames(
     gateway: Gateway, identity: Identity, request: Request, run: RunHandle
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the turn's events, `turn_end` last; before it, an `error` that says why there is no answer."""
-    yield COMMENT  # A turn that has to wait for others is on its way.
+    """Yield the turn's events, `turn_end` last, preceded by an `error` with the reason if there is no answer."""
+    yield COMMENT  # A turn that waits for earlier turns has not begun yet.
     end = OctopusEvent("turn_end", {"turn_id": run.id})
     try:
         async with aclosing(_events(gateway, identity, run)) as events:
@@ -88,7 +88,7 @@ async def _frames(
 
 
 async def _events(gateway: Gateway, identity: Identity, run: RunHandle) -> AsyncGenerator[OctopusEvent, None]:
-    """Yield the events of a turn that may not have begun yet. Raises after the last what the run raises."""
+    """Yield the events of a turn that may not have begun yet. After the last, raises the run's error."""
     async with gateway.ending.waits.limit():
         agent = await unless_held(gateway, run.id, run.agent_name())  # waits until the run has begun
     read = until_held(gateway, run.id, gateway.stream(await gateway.run(identity, run.id)))

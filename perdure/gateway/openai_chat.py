@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions: agents as models, for every program that has an address and a key to fill in."""
+"""OpenAI's Chat Completions: agents as models, for any program with a configurable address and key."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ChatCompletions:
     name = "openai-chat"
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return what it answers to."""
+        """Return the routes of the dialect."""
 
         async def complete(request: Request, identity: Identity) -> Response:
             asked = request_in(await json_body(request))
@@ -64,7 +64,7 @@ class ChatCompletions:
         ]
 
     def refusal(self, problem: HttpProblem) -> Response:
-        """Return the answer to a request that is refused before it is read."""
+        """Return the response to a request that is refused unread."""
         return refusal_response(problem)
 
 
@@ -91,7 +91,7 @@ class ChatCompletion:
         self._shows_status = any(name.startswith("x-openwebui-") for name in request.headers)
 
     async def answer(self) -> Response:
-        """Return the answer. Raises what a start raises."""
+        """Return the answer. Raises as a start does."""
         users = [each for each in self._asked.messages if each.role in ("user", DELEGATED)]
         if not users:
             raise BadParameter("messages", "messages: expected one of the role `user`")
@@ -129,7 +129,7 @@ class ChatCompletion:
         return await asking.start_run(messages, self._asked.model_dump(mode="json"), self.options, self.origin)
 
     def _session_id(self) -> str:
-        """Return the session that the request names; "" for none."""
+        """Return the id of the request's session; "" for none."""
         return self._asking.session
 
     async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle | None:
@@ -176,7 +176,7 @@ class ChatCompletion:
                 return
 
     def _frame_beside(self, id: str, event: RunEvent) -> bytes:
-        """Return what is shown of an event beside the answer; b"" for nothing."""
+        """Return the frame of an event outside the answer; b"" for none."""
         status = status_of(event) if self._shows_status else None
         return frame(json.dumps({"event": {"type": "status", "data": status}})) if status else b""
 
@@ -222,5 +222,5 @@ class ChatCompletion:
 
 
 def _completion_id(found: FoundRun) -> str:
-    """Return an id that any gateway makes of this run."""
+    """Return the id that every gateway derives from this run."""
     return f"chatcmpl-{digest_of([found.id, found.first_run_id])[:24]}"

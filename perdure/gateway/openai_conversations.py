@@ -27,7 +27,7 @@ class _NewConversation(Lenient):
     metadata: Metadata | None = Field(default=None, max_length=16)
     items: list[Any] | None = None
     model: str | None = None
-    """With which agent it begins; the model of a later response takes its place."""
+    """The agent of the new conversation; the model of a later response replaces it."""
 
 
 def conversation_routes(gateway: Gateway) -> list[BaseRoute]:

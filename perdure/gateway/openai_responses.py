@@ -1,4 +1,4 @@
-"""OpenAI's Responses: each response is a run, or the part of one between two decisions of persons."""
+"""OpenAI's Responses: each response is a run, or the part of a run between two decisions of persons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Responses:
     name = "openai-responses"
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return what it answers to."""
+        """Return the routes of the dialect."""
 
         async def create(request: Request, identity: Identity) -> Response:
             asked = read_request(ResponseRequest, await json_body(request))
@@ -61,7 +61,7 @@ class Responses:
         ]
 
     def refusal(self, problem: HttpProblem) -> Response:
-        """Return the answer to a request that is refused before it is read."""
+        """Return the response to a request that is refused unread."""
         return refusal_response(problem)
 
 

@@ -1,4 +1,4 @@
-"""What requests of OpenAI's clients start: runs, turns of sessions, and nothing twice."""
+"""Starts runs and turns of sessions for OpenAI clients' requests, each once."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ from .identity import Identity
 from .problems import run_headers
 
 ORIGIN_NAME = "gateway:openai"
-"""`PerdureOrigin` of runs that are started here."""
+"""The `PerdureOrigin` of runs started here."""
 SESSION_HEADERS = ("x-perdure-session", "x-openwebui-chat-id")
-"""Name the session that a request is a turn of."""
+"""Headers that name a request's session."""
 MESSAGE_HEADERS = ("idempotency-key", "x-perdure-message")
-"""Name a request: what comes again under one of them counts once."""
+"""Headers that name a request: repeated requests under one of them count once."""
 RETRY_HEADER = "x-stainless-retry-count"
-"""By which OpenAI's own clients say that a request comes again; they send no key."""
+"""The header by which OpenAI's own clients mark a retry; they send no key."""
 
 
 @dataclass
 class AgentRequest:
-    """One request: who asks, and for which agent."""
+    """One request: the client and the agent."""
 
     gateway: Gateway
     identity: Identity
     offer: OfferedAgent
     http: Request
     attempt: Attempt | None = None
-    """Set once it has started a run without a key."""
+    """Set after the request has started a run without a key."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Those of the request."""
+        """The headers of the request."""
         return self.http.headers
 
     @property
     def key(self) -> str:
-        """What names the request; "" for nothing."""
+        """The idempotency key of the request; "" for none."""
         return _first(self.headers, MESSAGE_HEADERS)
 
     @property
     def session(self) -> str:
-        """The id of the session that its headers name; "" for none."""
+        """The id of the session named by the headers; "" for none."""
         return _first(self.headers, SESSION_HEADERS)
 
     @property
     def is_retry(self) -> bool:
-        """Whether the client says that it has sent the request before."""
+        """Whether the client marks the request as a retry."""
         return self.headers.get(RETRY_HEADER, "0") not in ("", "0")
 
     async def start_task(self, messages: Sequence[Message], *, stream: bool) -> RunHandle:
-        """Start one call of the agent's model, without tools and without its instructions."""
+        """Start one call of the agent's model, without tools and without the agent's instructions."""
         plain = self.offer.agent.model_copy(update={"tools": [], "inputs": [], "outputs": None})
         run, _ = await self.gateway.start(
             self.identity,
@@ -77,7 +77,7 @@ class AgentRequest:
 
     @property
     def instructions(self) -> list[Message]:
-        """What the agent's conversations begin with."""
+        """The initial instructions of the agent's conversations."""
         return instructions(self.offer.agent, {})
 
     async def start_run(
@@ -89,9 +89,9 @@ class AgentRequest:
         *,
         about: JsonView | None = None,
     ) -> RunHandle:
-        """Start a run with this conversation, unless the request has started one before and has lost its answer.
+        """Start a run with this conversation, unless the request has already started one and lost its answer.
 
-        `request` says what is equal to it; `about` is kept in the run's memo.
+        `request` is the part that identifies equal requests; `about` is stored in the run's memo.
         """
         arguments: JsonObject = {"messages": messages, "options": options, "origin": origin, "about": about}
         if self.key:
@@ -110,9 +110,9 @@ class AgentRequest:
         return run
 
     async def whole(self, answer: Awaitable[Response]) -> Response:
-        """Return the answer; a retry goes on with the run where the client is gone before it comes.
+        """Return the answer; if the client disconnects before it, a retry continues with the run.
 
-        Raises `GatewayEnds` when this process ends: without a key, no other one would know a retry for what it is.
+        Raises `GatewayEnds` when this process ends: without a key, no other process would recognize a retry.
         """
         try:
             async with self.gateway.ending.waits.limit():
@@ -123,13 +123,13 @@ class AgentRequest:
             raise
 
     def stream(self, response: StreamingResponse) -> StreamingResponse:
-        """Return the response; a retry goes on with the run where the client is gone before its end."""
+        """Return the response; if the client disconnects before its end, a retry continues with the run."""
         return self.attempt.stream(response) if self.attempt else response
 
     async def say_in_session(self, id: str, users: Sequence[Message]) -> RunHandle | None:
-        """Send the last of the users' messages to the session of that id, of which the client tells all of them.
+        """Send the last user message to the session of that id; the client sends the whole history.
 
-        None where what was said before is not what the session knows: it was edited, or another answer is wanted.
+        Return None if the history differs from the session's: a message was edited, or another answer is wanted.
         """
         session = await self.gateway.session(self.identity, id, self.offer)
         said = [without_files(each.text) for each in users]
@@ -137,9 +137,9 @@ class AgentRequest:
         if known not in (said[:-1], said):
             return None
         if known == said and not self.key:
-            return None  # The same once more: another answer is wanted, or a retry without a key.
+            return None  # The same message again: another answer is wanted, or it is a retry without a key.
         if any(not isinstance(part, TextPart) for part in users[-1].parts):
-            return None  # Sessions take text.
+            return None  # Sessions accept text only.
         message = self.key or digest_of([id, said])
         return await session.send(users[-1].text, while_busy="steer", message_id=message, by=self.identity.name)
 
@@ -149,7 +149,7 @@ def _first(headers: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 async def _said_in(session: Session) -> list[str]:
-    """Return what users have said in a session; [] for one that has not begun."""
+    """Return the user messages of a session; [] for one that has not begun."""
     try:
         messages = await session.messages()
     except RunNotFound:

@@ -1,4 +1,4 @@
-"""The wire of Chat Completions: requests as they come, messages, usage, errors and status lines as they go."""
+"""The wire format of Chat Completions: incoming requests, and outgoing messages, usage, errors and status lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ChatMessage(Lenient):
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """The text of the content."""
         if isinstance(self.content, str):
             return self.content
         return "".join(each.text or "" for each in self.content or ())
@@ -37,7 +37,7 @@ class _StreamOptions(Lenient):
 
 
 class ChatRequest(Lenient):
-    """The fields that count; the others, such as `temperature`, are the agent's own affair."""
+    """The fields with an effect; the agent itself sets the others, such as `temperature`."""
 
     model: str
     messages: Listed[ChatMessage] = Field(min_length=1)
@@ -55,7 +55,7 @@ Asked = TypeVar("Asked", bound=BaseModel)
 
 
 def read_request(kind: type[Asked], body: Any) -> Asked:
-    """Read a request. Raises `BadParameter` for the first that is wrong."""
+    """Read a request. Raises `BadParameter` for the first invalid parameter."""
     try:
         return kind.model_validate(body)
     except ValidationError as error:
@@ -73,7 +73,7 @@ def request_in(body: Any) -> ChatRequest:
 
 
 class BadParameter(HttpProblem):
-    """A parameter of a request that can't be."""
+    """A request has an invalid parameter."""
 
     def __init__(self, parameter: str, message: str) -> None:
         super().__init__(400, "invalid_request", message)
@@ -81,7 +81,7 @@ class BadParameter(HttpProblem):
 
 
 def refusal_response(problem: HttpProblem) -> JSONResponse:
-    """Return a problem in OpenAI's form. What would fail again is not asked again."""
+    """Return a problem in OpenAI's form. It tells clients not to retry a request that would fail again."""
     headers = dict(problem.headers)
     if problem.status not in (429, 503):
         headers["x-should-retry"] = "false"
@@ -96,7 +96,7 @@ def error_body(problem: HttpProblem) -> JsonObject:
 
 
 def message_of(given: ChatMessage) -> Message:
-    """Return a client's message; what it calls instructions is a user's word here: the agent has its own.
+    """Return a client's message. Client instructions become user messages: the agent has its own instructions.
 
     Raises `HttpProblem` for content that is neither text nor an image.
     """
@@ -126,7 +126,7 @@ def usage_body(usage: Usage) -> JsonObject:
 
 
 def status_of(event: RunEvent) -> JsonObject | None:
-    """Return the status line that Open WebUI shows for an event; None for none."""
+    """Return the status line of an event for Open WebUI; None for none."""
     match event.type:
         case "tool_call_start":
             return {"description": f"{event.data['name']} …", "done": False}

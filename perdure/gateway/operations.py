@@ -1,4 +1,4 @@
-"""Operations of an HTTP API: declared once, as routes and as an OpenAPI document."""
+"""Operations of an HTTP API, declared once for routes and for an OpenAPI document."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ logger = get_logger("perdure.gateway")
 
 MAX_DEPTH = 200
 MAX_VALUES = 50_000
-"""Of JSON in one body; a text counts once."""
+"""JSON values in one body; a text counts once."""
 MAX_UNNAMED_BYTES = 2 * 1024 * 1024
-"""Of the body of a request without a token: the result of a tool call may take as much."""
+"""Limit of the body of a request without a token; it is the maximum size of a tool call's result."""
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-"""Of the JSON in a request; one that nothing closes goes on to the end, so that it is looked for once."""
+"""A string in JSON; an unclosed one extends to the end, so that the search runs once."""
 
 
 class Nothing(BaseModel):
@@ -58,24 +58,24 @@ class HttpCall(Generic[Query, Body]):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What an address does."""
+    """One operation of an address."""
 
     method: str
     path: str
-    """With `{names}`; `{name:path}` takes slashes, too."""
+    """The path, with `{names}`; `{name:path}` also matches slashes."""
     name: str
-    """Its `operationId`."""
+    """The `operationId`."""
     summary: str
     handle: Callable[[HttpCall[Any, Any]], Awaitable[Response | BaseModel | Sequence[BaseModel]]]
     query: type[BaseModel] = Nothing
     body: type[BaseModel] = Nothing
     answer: Any = Nothing
-    """A model, or `list[model]`; the form of what `handle` returns."""
+    """A model, or `list[model]`: the type of the result of `handle`."""
     status: int = 200
     is_open: bool = False
-    """Whether who has what the path names may ask without saying who it is; `HttpCall.identity` is `ANYBODY` then."""
+    """Whether the value in the path suffices as a credential; `HttpCall.identity` is `ANYBODY` then."""
     streams: bool = False
-    """Whether it answers with server-sent events to those who accept them."""
+    """Whether it answers with server-sent events to clients that accept them."""
     problems: tuple[int, ...] = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503)
 
 
@@ -106,7 +106,7 @@ def known_route(
     handle: Callable[[Request, Identity], Awaitable[Response]],
     refuse: Callable[[HttpProblem], Response] | None = None,
 ) -> Route:
-    """Return a route for those who are known; `refuse` writes errors in a protocol's own form, not as RFC 9457 does."""
+    """Return a route for authenticated clients; `refuse` writes errors in a form other than RFC 9457's."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -118,7 +118,7 @@ def known_route(
 
 
 def _require_small(request: Request) -> None:
-    """Raise `HttpProblem` for a body of somebody unknown that is larger than a result may be, before it is read."""
+    """Raise `HttpProblem`, before reading, for an unauthenticated body that exceeds the size of a result."""
     length = request.headers.get("content-length", "")[:18]
     if not length.isdecimal():
         raise HttpProblem(411, "length_required", "a request without a token needs the header Content-Length")
@@ -154,7 +154,7 @@ async def json_body(request: Request) -> Any:
 
 
 def _require_few_values(body: bytes) -> None:
-    """Raise `HttpProblem` for more values than a person or a program means: each may be wrong, and takes an error."""
+    """Raise `HttpProblem` for too many values to be intended: each may be invalid and need an error."""
     if len(body) > MAX_VALUES and (values := _STRING.sub(b"", body).count(b",")) > MAX_VALUES:
         raise HttpProblem(
             413, "too_many_values", f"the body has {values:,} JSON values, expected at most {MAX_VALUES:,}"
@@ -172,15 +172,15 @@ def _finite(text: str) -> float:
 
 
 def type_name(value: Any) -> str:
-    """Return what JSON calls a value of this type."""
+    """Return the JSON name of this type."""
     names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
 
 class JsonRpcEntrance:
-    """Lets in who is known, with a body that other faces would take, before a protocol's library reads anything.
+    """Admits authenticated clients with an acceptable body, before a protocol's library reads anything.
 
-    `scope["auth"]` is the identity then. `require` raises `HttpProblem` for bodies that the library would suffer from.
+    `scope["auth"]` then holds the identity. `require` raises `HttpProblem` for bodies that would overload the library.
     """
 
     def __init__(
@@ -215,19 +215,19 @@ _JSON_RPC_CODES = {"no_json": -32700, "invalid": -32600}
 
 
 def json_rpc_refusal(problem: HttpProblem) -> JSONResponse:
-    """Return the answer to a request of JSON-RPC that is refused before it is read."""
+    """Return the response to a JSON-RPC request that is refused unread."""
     error = {"code": _JSON_RPC_CODES.get(problem.kind, -32000), "message": str(problem), "data": {"kind": problem.kind}}
     body = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(body, status_code=problem.status, headers=problem.headers)
 
 
 def problem_response(error: Exception, request: Request) -> JSONResponse:
-    """Return the answer to a request that has failed; what nobody has foreseen is logged, and told without words."""
+    """Return the response to a failed request; an unforeseen error is logged, and its response has no details."""
     return problem_json(problem_of_request(error, request))
 
 
 def problem_json(problem: HttpProblem) -> JSONResponse:
-    """Return the answer that says what is wrong (RFC 9457)."""
+    """Return the response that describes the problem (RFC 9457)."""
     return JSONResponse(
         problem.body.model_dump(mode="json"),
         status_code=problem.status,
@@ -237,7 +237,7 @@ def problem_json(problem: HttpProblem) -> JSONResponse:
 
 
 def problem_of_request(error: Exception, request: Request) -> HttpProblem:
-    """Return the problem that an error is; of one that nobody has foreseen the log has all, and the answer nothing."""
+    """Return the problem for an error. The log has the details of an unforeseen error; the response has none."""
     if isinstance(error, ValidationError):
         return HttpProblem(422, "invalid", faults_in(error))
     if problem := problem_of(error):

@@ -1,4 +1,4 @@
-"""perdure's own API: runs, their events, what waits for a person, sessions."""
+"""perdure's own API: runs, their events, waits for a person, and sessions."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ from .problems import HttpProblem, path_of
 from .sse import Resumable
 
 PREFIX = "/perdure"
-"""Where this API begins."""
+"""The path prefix of this API."""
 ORIGIN_NAME = "gateway"
-"""`PerdureOrigin` of its runs."""
+"""The `PerdureOrigin` of its runs."""
 
 
 async def list_agents(call: HttpCall) -> list[AgentView]:
@@ -117,7 +117,7 @@ async def list_runs(call: HttpCall[RunsQuery]) -> list[ListedRun]:
 
 
 async def find(call: HttpCall[Any, Any]) -> FoundRun:
-    """Return the run that the path names. Raises `HttpProblem`."""
+    """Return the run named by the path. Raises `HttpProblem`."""
     return await call.gateway.run(call.identity, call.path["id"])
 
 
@@ -155,7 +155,7 @@ async def show_messages(call: HttpCall) -> list[Message]:
 
 async def show_trace(call: HttpCall) -> Response:
     """The trace of a run, in OTLP's JSON form."""
-    from ..trace.otlp import to_otlp_json  # OpenTelemetry, which only this needs
+    from ..trace.otlp import to_otlp_json  # OpenTelemetry, which only this function needs
 
     return JSONResponse(to_otlp_json(await (await find(call)).handle.trace()))
 
@@ -176,7 +176,7 @@ def _ends(event: RunEvent) -> bool:
 
 
 def accepts_stream(request: Request) -> bool:
-    """Return whether who asks wants server-sent events."""
+    """Return whether the client accepts server-sent events."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
@@ -187,7 +187,7 @@ async def steer(call: HttpCall[Nothing, SteerBody]) -> Nothing:
 
 
 async def find_open(call: HttpCall[Any, Any]) -> FoundRun:
-    """Return the run that the path names. Raises `HttpProblem` for one that has ended."""
+    """Return the run named by the path. Raises `HttpProblem` for one that has ended."""
     found = await find(call)
     if found.has_ended:
         raise HttpProblem(409, "ended", f"The run {found.id!r} has ended")
@@ -229,7 +229,7 @@ async def fork(call: HttpCall[Nothing, ForkBody]) -> StartedRun:
 
 
 AT_ONCE = 20
-"""So many runs are asked at the same time what waits in them."""
+"""The number of runs that are queried at the same time for waiting calls."""
 
 
 async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
@@ -241,7 +241,7 @@ async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
         async with places:
             status = await RunHandle(call.gateway.client, run.id).status()
         agent = run.typed_search_attributes.get(AGENT)
-        # What waits in a called run is listed with that run.
+        # The waits of a child run are listed with that run.
         return [Waiting(run_id=run.id, agent=agent, call=each) for each in status.pending_approvals if not each.run_id]
 
     return [each for found in await asyncio.gather(*map(ask, runs)) for each in found]
@@ -252,7 +252,7 @@ async def complete(call: HttpCall[Nothing, CompleteBody]) -> Nothing:
     token, identity, body = call.path["token"], call.identity, call.body
     if identity.tenant is not None:
         with suppress(ValueError):
-            await call.gateway.run(identity, read_token(token).run_id)  # of another tenant: there is none
+            await call.gateway.run(identity, read_token(token).run_id)  # belongs to another tenant: not found
     by = None if identity is ANYBODY else identity.name
     await complete_call(call.gateway.client, token, body.result, error=body.error, by=by)
     return Nothing()
@@ -353,7 +353,7 @@ class OwnDialect:
     name = "perdure"
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return what it answers to."""
+        """Return the routes of the dialect."""
 
         async def describe(request: Request, identity: Identity) -> Response:
             return JSONResponse(openapi_document(OPERATIONS, title="perdure"))

@@ -1,4 +1,4 @@
-"""What perdure's own API takes and answers."""
+"""The request and response bodies of perdure's own API."""
 
 from __future__ import annotations
 

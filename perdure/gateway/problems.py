@@ -1,4 +1,4 @@
-"""What a request is answered with when it can't be done: a status, a kind for programs, and words for people."""
+"""The problems with which a gateway refuses requests: a status, a kind for programs, and a text for people."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ from ..text import fault_text
 
 
 class _FirstFault(FailFast):
-    """Hashable, so that it can be in a union."""
+    """Hashable, so that it can be part of a union."""
 
     __hash__ = object.__hash__
 
 
 Each = TypeVar("Each")
 Listed: TypeAlias = Annotated[list[Each], _FirstFault()]
-"""A list in a request: the first element that is wrong is the only one of which an error is made."""
+"""A list in a request: only its first invalid element produces an error."""
 WITHOUT_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
-"""Of a text without control characters: databases refuse some, and people do not see them."""
+"""Matches a text without control characters: databases refuse some, and people do not see them."""
 MAX_ASKED_CHARS = 1000
-"""Of an id, or of the conditions of a list."""
+"""Maximum length of an id, or of the conditions of a list."""
 MAX_FAULTS = 10
-"""So many of one request are named."""
+"""The number of faults reported for one request."""
 
 
 class Lenient(BaseModel):
-    """What a client sends: fields that mean nothing here are the client's own affair."""
+    """A client's data: unknown fields are ignored."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class HttpProblem(Exception):
-    """A request that can't be done. Each dialect writes it in its own form."""
+    """A request failed or was refused. Each dialect writes the problem in its own form."""
 
     def __init__(self, status: int, kind: str, message: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
         """HTTP's."""
         self.kind = kind
-        """For programs: one of the kinds that the page lists."""
+        """For programs: one of the kinds listed in the documentation."""
         self.headers = dict(headers or {})
 
     @property
     def body(self) -> ProblemBody:
-        """As RFC 9457 has it."""
+        """The body as in RFC 9457."""
         return ProblemBody(status=self.status, kind=self.kind, detail=str(self))
 
 
@@ -95,7 +95,7 @@ _RPC_STATUS = {RPCStatusCode.NOT_FOUND: 404, RPCStatusCode.RESOURCE_EXHAUSTED: 4
 
 
 def problem_of(error: Exception) -> HttpProblem | None:
-    """Return the problem for an error of perdure's, or of Temporal's; None for one that nobody has foreseen."""
+    """Return the problem for an error of perdure or Temporal; None for an unforeseen one."""
     match error:
         case HttpProblem():
             return error
@@ -132,7 +132,7 @@ def problem_of(error: Exception) -> HttpProblem | None:
 
 
 def require_plain(text: str) -> None:
-    """Raise `HttpProblem` for an id or a filter that the server would refuse, or its database."""
+    """Raise `HttpProblem` for an id or a filter that the server or its database would refuse."""
     if len(text) > MAX_ASKED_CHARS or not re.fullmatch(WITHOUT_CONTROLS, text):
         raise HttpProblem(
             422, "invalid", f"{text!r:.200}: expected at most {MAX_ASKED_CHARS} characters, and no control characters"
@@ -140,24 +140,22 @@ def require_plain(text: str) -> None:
 
 
 def too_large(limit: int) -> HttpProblem:
-    """Return the refusal of a request of more bytes."""
+    """Return the refusal of a request that exceeds this many bytes."""
     return HttpProblem(413, "too_large", f"a request has at most {limit:,} bytes")
 
 
 def path_of(id: str) -> str:
-    """Return an id as the path of a URL has it, with its slashes."""
+    """Return an id, encoded for the path of a URL, keeping its slashes."""
     return quote(id, safe="/:@!$&'()*+,;=~")
 
 
 def run_headers(id: str) -> dict[str, str]:
-    """Return the header of an answer that names its run; an id that no header can have is percent-encoded."""
+    """Return the response header that names the run; an id not allowed in headers is percent-encoded."""
     return {"x-perdure-run": id if id.isascii() and id.isprintable() else path_of(id)}
 
 
 def faults_in(error: ValidationError) -> str:
-    """Return what is wrong with a request, as one line: the first faults after their places, but what validators say
-    alone.
-    """
+    """Return the faults of a request as one line: the first ones, each after its place, but validators' texts alone."""
     count, found = error.error_count(), error.errors(include_url=False, include_input=False)[:MAX_FAULTS]
     more = [f"and {count - MAX_FAULTS:,} more"] if count > MAX_FAULTS else []
     return "; ".join([*(_fault(dict(each)) for each in found), *more])

@@ -1,4 +1,4 @@
-"""How programs find out by themselves whose tokens the gateway takes (RFC 9728, RFC 6750)."""
+"""Lets programs discover the issuers of accepted tokens (RFC 9728, RFC 6750)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 def issuers_of(gateway: Gateway) -> list[OpenIdSettings]:
-    """Return the issuers whose tokens it takes."""
+    """Return the issuers of accepted tokens."""
     return [each.settings for each in gateway.authenticators if isinstance(each, OpenId)]
 
 
 def metadata_routes(gateway: Gateway) -> list[Route]:
-    """Return the routes of the document about each address; none where no issuer is known."""
+    """Return the routes of each address's metadata document; none if no issuer is configured."""
     issuers = issuers_of(gateway)
 
     async def show(request: Request) -> Response:
@@ -42,7 +42,7 @@ def is_within(address: str, whole: str) -> bool:
 
 
 class Challenges:
-    """Says in each answer of the status 401 how to ask, and where that is described."""
+    """Adds the expected credentials, and the URL of the metadata, to each response of the status 401."""
 
     def __init__(self, app: ASGIApp, *, has_issuer: bool) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""A request for one of OpenAI's responses: what it starts, goes on with, or decides; nothing is done twice."""
+"""Handles a request for an OpenAI response: it starts a run, continues one, or decides, and never twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Creation:
     """One request."""
 
     def __init__(self, gateway: Gateway, identity: Identity, request: Request, asked: ResponseRequest) -> None:
-        """Raises `HttpProblem` for what can't be."""
+        """Read the request. Raises `HttpProblem` for an invalid one."""
         if asked.session and asked.previous_response_id:
             raise BadParameter("previous_response_id", "expected conversation or previous_response_id, not both")
         self._gateway = gateway
@@ -40,7 +40,7 @@ class Creation:
         self._asking = AgentRequest(gateway, identity, gateway.offer(asked.model), request)
 
     async def answer(self) -> Response:
-        """Return the answer. Raises what a start and a decision raise."""
+        """Return the answer. Raises as a start and a decision do."""
         if (task := self._task()) and not (self._gateway.answers_tasks or task in NEEDS_A_MODEL):
             return self._answer_without_run(empty_answer(task))
         id = await (self._start_task() if task else self._begin())
@@ -67,7 +67,7 @@ class Creation:
         return ResponseId(run.id, part, bool(self._asked.background))
 
     async def _begin(self) -> ResponseId:
-        """Do what the request asks for, and return the response that is the answer."""
+        """Carry out the request, and return its response."""
         if self._said.decisions:
             return await self._decide()
         found = await self._previous_run()
@@ -85,7 +85,7 @@ class Creation:
         return self._id(await self._start(found))
 
     async def _previous_run(self) -> FoundRun | None:
-        """Return the run that the request goes on with, if it names one: the one under way in a conversation."""
+        """Return the run that the request continues, if it names one; for a conversation, the current run."""
         if self._asked.session:
             session = await self._gateway.session(self._identity, self._asked.session)
             id = (await session.status()).run_id
@@ -98,9 +98,10 @@ class Creation:
         return await self._gateway.run(self._identity, id) if id else None
 
     async def _session_after(self, found: FoundRun) -> str:
-        """Return the session whose last turn the run is; "" for another run, whose conversation a new run goes on with.
+        """Return the session of which the run is the last turn; "" for any other run: a new run continues its
+        conversation.
 
-        Where the client asks again, the answer to its first try may be the last turn already.
+        On a retry, the last turn may already be the answer to the first attempt.
         """
         if not (id := session_of(found.id)):
             return ""
@@ -110,13 +111,13 @@ class Creation:
         return "" if not is_last or status.is_closing or status.status == "ended" else id
 
     async def _say(self, session: Session, place: object) -> RunHandle:
-        """Say the new words in a session; equal requests at the same `place` count once."""
+        """Send the new messages to a session; equal requests at the same `place` count once."""
         request = [self._asking.key] if self._asking.key else [self._asked.model_dump(mode="json"), place]
         message = digest_of(["responses", *request])
         return await session.send(self._said.text, while_busy="steer", message_id=message, by=self._identity.name)
 
     async def _start(self, found: FoundRun | None) -> RunHandle:
-        """Start a run: with the conversation of the one before, or that of the request."""
+        """Start a run with the previous run's conversation, or with that of the request."""
         asking, said, asked = self._asking, self._said, self._asked
         users = [each for each in said.messages if each.role == "user"]
         if found is None and asking.session and (run := await asking.say_in_session(asking.session, users)):
@@ -133,9 +134,9 @@ class Creation:
         )
 
     async def _decide(self) -> ResponseId:
-        """Pass the decisions on, and return what follows the last of them.
+        """Pass the decisions on, and return the response after the last of them.
 
-        A client that sends its history repeats those that it has made before, which count already.
+        A client that sends its history repeats earlier decisions, which count already.
         """
         decisions, by = self._said.decisions, self._identity.name
         run, part = decisions[-1].call.run, max(each.call.part for each in decisions)
@@ -156,7 +157,7 @@ class Creation:
         return self._id(found, max(part, await self._part_after(found, decisions[-1].call.digest)))
 
     async def _part_after(self, found: FoundRun, digest: str) -> int:
-        """Return in which part it goes on after the decisions of others about that call; 0 where there are none."""
+        """Return the part that follows others' decisions about that call; 0 if there are none."""
         asked = [each for each in await found.handle.events() if each.type in ASKING_EVENTS]
         votes = [
             place
@@ -168,9 +169,9 @@ class Creation:
         return max(votes, default=0)
 
     async def _go_on(self, found: FoundRun) -> ResponseId:
-        """Answer the question that the run waits for, or steer it; return the part that it is in.
+        """Answer the run's open question, or steer the run; return its current part.
 
-        Where it waits for a decision, that is asked for again: no new run takes its place.
+        If the run waits for a decision, ask for it again: no new run replaces it.
         """
         requests = open_requests(await found.handle.events())
         waiting = next((place for place, each in enumerate(requests) if each is not None), len(requests))
@@ -186,7 +187,7 @@ class Creation:
         return self._id(found, place + 1)
 
     async def _steer(self, found: FoundRun) -> None:
-        """Send the new words to the run, unless the client has sent them before and the run has read them."""
+        """Send the new messages to the run, unless the run has already read them from an earlier request."""
         text = self._said.text
         if self._asking.is_retry:
             answers = [each.data.get("answer") for each in await found.handle.events()]
@@ -195,7 +196,7 @@ class Creation:
         await found.handle.steer(text, by=self._identity.name)
 
     def _answer_without_run(self, text: str) -> Response:
-        """Return the answer to what is no turn of a conversation."""
+        """Return the answer to a request outside the conversation."""
         now = time.time()
         id = ResponseId(f"none-{digest_of([now, text])}")
         made = ResponseEvents(id, response_body(id, self._asked.model, now, {}), held_back=None)
@@ -212,9 +213,9 @@ class Creation:
 
 
 def open_requests(events: Sequence[RunEvent]) -> list[RunEvent | None]:
-    """Return the events by which a run has asked for a person, in order; None for those that are decided.
+    """Return the events by which a run asked a person, in order; None for those already decided.
 
-    Where several have to agree, one is asked again after each of them.
+    If several people must agree, the run asks again after each of them.
     """
     requests: list[RunEvent | None] = []
     for event in events:
@@ -232,7 +233,7 @@ def _call_of(event: RunEvent) -> tuple[int, str | None, str]:
 
 
 async def _conversation_of(found: FoundRun) -> list[Message]:
-    """Return the conversation with which a run has ended."""
+    """Return the final conversation of a run."""
     try:
         return (await found.handle.result()).messages
     except RunError as error:

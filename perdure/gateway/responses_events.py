@@ -1,4 +1,4 @@
-"""The events of a run as those of one of OpenAI's responses."""
+"""Translates the events of a run into those of an OpenAI response."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class _Call:
     name: str
     arguments: str
     approval: str | None = None
-    """The id of the item that asks for it to be approved."""
+    """The id of the item that asks for its approval."""
     is_faulty: bool = False
 
 
 class ResponseEvents:
-    """Makes the events of a response out of those of its run, which must come from the first one on."""
+    """Makes the events of a response from those of its run, which must start with the run's first event."""
 
     def __init__(self, id: ResponseId, body: JsonView, *, held_back: int | None, after: int | None = None) -> None:
-        """`held_back` is as in `AnswerText`; `after` is the number of the last event that the client has."""
+        """`held_back` is as in `AnswerText`; `after` is the number of the client's last event."""
         self.body = dict(body)
-        """The response as it is now."""
+        """The current response."""
         self.requests = 0
-        """How often a person was asked: anew after each of several who have to agree."""
+        """The number of requests to a person; each of several who must agree counts separately."""
         self.is_over = False
         self._id = id
         self._mark = item_mark(id.run)
@@ -44,7 +44,7 @@ class ResponseEvents:
         self._known = None if after is None else TextSoFar.read(after)
         self._calls: dict[tuple[int, str | None], _Call] = {}
         self._asked: dict[str, RunEvent] = {}
-        """What has been asked, by the digest."""
+        """The requests so far, by digest."""
         self._index = 0
         self._reply = self._new_reply(0)
         self._answer = ""
@@ -62,7 +62,7 @@ class ResponseEvents:
         return [each for each in made if each["sequence_number"] > self._after]
 
     def take(self, event: RunEvent) -> list[Frame]:
-        """Return the events that an event of the run makes, as far as the client lacks them."""
+        """Return the response events for an event of the run, without those that the client has."""
         if self.is_over:
             return []
         self._iteration = max(event.iteration, self._iteration)
@@ -74,7 +74,7 @@ class ResponseEvents:
         return [each for each in made if each["sequence_number"] > self._after]
 
     def failure(self, problem: HttpProblem) -> Frame:
-        """Return the event which says that the gateway can't go on. A client that goes on after it misses nothing."""
+        """Return the event for a gateway that can't continue. A client that resumes after it misses nothing."""
         last = max(self._last, self._after)
         words = f"{problem}. The run itself is not affected: ask for the response again"
         body = {**self.body, "status": "failed", "error": {"code": problem.kind, "message": words}}
@@ -86,7 +86,7 @@ class ResponseEvents:
         return frame_of(type, number, **data)
 
     def _passed_by(self, event: RunEvent) -> Iterator[Frame]:
-        """Note what belongs to an earlier response of the run."""
+        """Record an event that belongs to an earlier response of the run."""
         if event.type == "tool_call_start":
             self._note_call(event)
         elif event.type == "permission_requested":
@@ -140,7 +140,7 @@ class ResponseEvents:
         return index
 
     def _settle(self, text: str | None) -> Iterator[Frame]:
-        """Finish the reply, once it is known whether it is an answer, and which; None for none."""
+        """Finish the reply, once its answer is known; None if it is not an answer."""
         reply = self._reply
         if not reply.is_complete:
             return
@@ -153,7 +153,7 @@ class ResponseEvents:
         yield from self._finish_text(item, reply.index, text)
 
     def _show(self, text: str) -> Iterator[Frame]:
-        """Show the whole text of the reply, in place of what the client has of another one; "" for none."""
+        """Show the whole text of the reply, replacing the client's text of another one; "" for none."""
         reply = self._reply
         if not (text and text.startswith(reply.text_of_client)):
             yield from reply.void()
@@ -170,12 +170,12 @@ class ResponseEvents:
         self._answer = text
 
     def _add(self, index: int, item: JsonObject) -> Frame:
-        """Add an item to the output; returns the event that says so."""
+        """Add an item to the output, and return the event for it."""
         self.body["output"] = [*self.body["output"], item]
         return self._next("response.output_item.done", output_index=index, item=item)
 
     def _whole_text(self, id: str, text: str) -> Iterator[Frame]:
-        """Make the item of a text that no reply is."""
+        """Make the item of a text that is not a reply."""
         index = self._next_index()
         place = {"item_id": id, "output_index": index, "content_index": 0}
         item = text_item(id, "", "in_progress")
@@ -202,7 +202,7 @@ class ResponseEvents:
             call.arguments = json.dumps(event.data["arguments"], ensure_ascii=False)
 
     def _item_of(self, call: _Call, status: str, result: str | None = None) -> JsonObject:
-        """Return the item of a call that the agent makes itself: no client is to execute it."""
+        """Return the item of a call that the agent executes itself: clients must not execute it."""
         error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result}]}
         return {
             "id": call.item,
@@ -220,7 +220,7 @@ class ResponseEvents:
         call = self._calls.pop((event.iteration, event.call_id), None)
         if call is None:
             return
-        # Not before: one that waits for a person would have to end with the response, as if it had a result.
+        # Not earlier: a call that waits for a person would have to end with the response, as if it had a result.
         index = self._next_index()
         place = {"item_id": call.item, "output_index": index}
         yield self._next("response.output_item.added", output_index=index, item=self._item_of(call, "in_progress"))
@@ -232,7 +232,7 @@ class ResponseEvents:
         yield self._add(index, self._item_of(call, status, event.data["result"]))
 
     def _ask(self, event: RunEvent) -> Iterator[Frame]:
-        """Ask for a person's decision; in the foreground this is the end of the response."""
+        """Ask for a person's decision; in the foreground this ends the response."""
         asked = self._note_request(event)
         if event.data["kind"] == "question":
             yield from self._whole_text(f"{QUESTION}{asked}", question_text(event.data))
@@ -251,7 +251,7 @@ class ResponseEvents:
             yield from self._close(event, "completed")
 
     def _ask_others(self, vote: RunEvent) -> Iterator[Frame]:
-        """Say who has approved, and ask the next of those who have to agree."""
+        """Report an approval, and ask the next person who must agree."""
         who, votes, count = vote.data["vote"]["name"], vote.data["votes"], vote.data["count"]
         said = f"Approved by {who}: {votes} of {count}. Another person has to approve the same."
         yield from self._whole_text(f"msg_{self._mark}_{vote.seq}", said)
@@ -279,7 +279,7 @@ class ResponseEvents:
 
 
 def _answer_in(messages: list[Message]) -> str | None:
-    """Return the text of the answer that a conversation ends with; None where it ends with something else."""
+    """Return the text of the answer at the end of a conversation; None if it ends otherwise."""
     last = messages[-1] if messages else None
     return last.text if last and last.role == "assistant" and not last.tool_calls else None
 

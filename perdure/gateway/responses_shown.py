@@ -1,4 +1,4 @@
-"""A response of OpenAI's wire for those who read it, cancel it, or delete it: made of its run's events, each time."""
+"""Reads, cancels and deletes OpenAI responses: each read derives the response from its run's events."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from .responses_wire import ResponseId, input_item, response_body
 from .sse import event_stream, frame, with_keepalives
 
 ABOUT = "response"
-"""The name in the gateway's part of a run's memo of what is shown of the request."""
+"""The key, in the gateway's part of a run's memo, of the shown fields of the request."""
 CANCEL_SECONDS = 5.0
-"""So long a request waits for the end of a run that it has cancelled."""
+"""Seconds that a request waits for the end of a run after cancelling it."""
 
 
 class ShownResponse:
-    """A response, for those who read it."""
+    """A response, for its readers."""
 
     def __init__(self, gateway: Gateway, found: FoundRun, id: ResponseId, about: JsonObject, started: float) -> None:
         self.id = id
@@ -54,7 +54,7 @@ class ShownResponse:
 
     @classmethod
     async def of_run(cls, gateway: Gateway, found: FoundRun, id: ResponseId) -> ShownResponse:
-        """Return the response that a part of a run is."""
+        """Return the response for a part of a run."""
         about: JsonObject = dict((await found.described.memo_value(MEMO, {})).get(ABOUT) or {})
         if "model" not in about:
             about["model"] = found.described.typed_search_attributes.get(AGENT) or "unknown"
@@ -64,7 +64,7 @@ class ShownResponse:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Those of each answer about it."""
+        """Return the headers of each answer about the response."""
         return run_headers(self._found.id)
 
     def _events(self, after: int | None = None) -> ResponseEvents:
@@ -77,11 +77,11 @@ class ShownResponse:
         return ResponseEvents(self.id, body, held_back=held_back, after=after)
 
     def queued(self) -> JsonObject:
-        """Return the response as it is before anything is known of it."""
+        """Return the response before its first event."""
         return self._events().body
 
     async def body(self) -> JsonObject:
-        """Return the response as it is now. Raises `HttpProblem` for a part that the run does not have."""
+        """Return the current response. Raises `HttpProblem` for a part that the run does not have."""
         made = self._events()
         for event in await self._found.handle.events():
             made.take(event)
@@ -98,7 +98,7 @@ class ShownResponse:
         return {"code": KIND, "message": held_text(self._found.id, held)}
 
     async def whole(self) -> JsonObject:
-        """Wait for its end, and return it. Raises `HttpProblem` where the run has failed."""
+        """Wait for the end of the response, and return it. Raises `HttpProblem` if the run has failed."""
         made = self._events()
         async for _ in self._frames_of(made):
             pass
@@ -108,7 +108,7 @@ class ShownResponse:
         return made.body
 
     async def _frames_of(self, made: ResponseEvents) -> AsyncGenerator[Frame, None]:
-        """Yield the events that are made of the run's until the response is over. Raises where the run is held."""
+        """Yield the response's events, made from the run's, until it is over. Raises if the run is held."""
         async with aclosing(until_held(self._gateway, self._found.id, self._gateway.stream(self._found))) as events:
             async for event in events:
                 for each in made.take(event):
@@ -117,7 +117,7 @@ class ShownResponse:
                     return
 
     def stream(self, request: Request, after: int | None = None) -> StreamingResponse:
-        """Return the answer that sends its events as they come."""
+        """Return the HTTP response that streams the events."""
 
         return event_stream(with_keepalives(self._frames(request, after)), headers=self.headers)
 
@@ -133,7 +133,7 @@ class ShownResponse:
             yield sent(made.failure(problem_of_request(error, request)))
 
     async def cancel(self) -> JsonObject:
-        """Cancel the run, and return the response. Raises `HttpProblem` for one that has ended otherwise."""
+        """Cancel the run, and return the response. Raises `HttpProblem` for a run that has ended otherwise."""
         if not self._found.has_ended:
             await self._found.handle.cancel("the client has cancelled the response")
             with suppress(TimeoutError, RunError):
@@ -146,7 +146,7 @@ class ShownResponse:
         return body
 
     async def delete(self) -> None:
-        """Have the server remove the run, and those that it has called. Raises `HttpProblem` while it is under way."""
+        """Have the server delete the run and its child runs. Raises `HttpProblem` before the run has ended."""
         if not self._found.has_ended:
             raise BadParameter("response_id", f"The response {str(self.id)!r} is under way: cancel it first")
         if session := session_of(self._found.id):
@@ -157,7 +157,7 @@ class ShownResponse:
         await deletions.delete_workflow(DeletionTarget(self._found.id))
 
     async def input(self) -> list[JsonObject]:
-        """Return what the client has said, as items."""
+        """Return the client's input as items."""
         first = next((each for each in await self._found.handle.events() if each.type in CONVERSATION_EVENTS), None)
         begun = [each.messages for each in first.operations if isinstance(each, Append)] if first else []
         if not begun:

@@ -1,9 +1,9 @@
-"""The text of an answer as events of one of OpenAI's responses, numbered so that any gateway goes on in its middle.
+"""The text of an answer as events of an OpenAI response, numbered so that any gateway can resume in its middle.
 
-The number of an event has, from its highest bit on: the iteration of the run; whether it stands for an event of the run
-or for a place in the text of the iteration's answer; then the event's `seq` and which of its events this is, or the
-attempt of the model call, how many characters a client has, and a digest of them. So it grows, is below 2^53 for 32,000
-iterations, and says by itself whether what a client has is still the beginning of the text that counts.
+The number of an event contains, from its highest bit on: the iteration of the run; whether it represents an event of
+the run or a position in the text of the iteration's answer; then the event's `seq` and an index among the events made
+from it, or the attempt of the model call, the number of the client's characters, and a digest of them. So the number
+grows, stays below 2^53 for 32,000 iterations, and shows whether the client's text is still a prefix of the valid text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def frame_of(type: str, number: int, **data: Any) -> Frame:
 
 
 def event_number(iteration: int, seq: int, place: int) -> int:
-    """Return the number of an event that an event of the run makes; there is one free before the next."""
+    """Return the number of a response event made from an event of the run; one number before the next stays free."""
     return iteration << ITERATION | IS_EVENT | seq << 9 | min(place, MAX_PLACE) << 1
 
 
@@ -49,7 +49,7 @@ def text_number(iteration: int, attempt: int, text: str) -> int:
 
 @dataclass(frozen=True)
 class TextSoFar:
-    """What a client has of a text, as the number says after which it goes on."""
+    """The client's part of a text, as encoded in the number after which it resumes."""
 
     iteration: int
     attempt: int
@@ -58,36 +58,36 @@ class TextSoFar:
 
     @classmethod
     def read(cls, number: int) -> TextSoFar | None:
-        """Return it; None for a number that stands for an event."""
+        """Read the number; None for one that represents an event."""
         if number >> ITERATION == 0 or number & IS_EVENT:
             return None
         attempt, length = number >> ATTEMPT & MAX_ATTEMPT, number >> OFFSET & MAX_OFFSET
         return cls(number >> ITERATION, attempt, length, number)
 
     def begins(self, text: str) -> bool:
-        """Return whether it is the beginning of this text."""
+        """Return whether the client's part is a prefix of this text."""
         if len(text) < self.length:
             return False
         return self.length == 0 or text_number(self.iteration, self.attempt, text[: self.length]) == self.number
 
 
 class ReplyText:
-    """The text of one reply of the model, as far as it is known, and what a client has of it.
+    """The text of one model reply so far, and the client's part of it.
 
-    A client is told by the end of its item, as an incomplete one, that what it has is not the answer.
+    The end of an item as incomplete tells the client that its text is not the answer.
     """
 
     def __init__(self, iteration: int, mark: str, known: TextSoFar | None, next_index: Callable[[], int]) -> None:
-        """`mark` is that of the run in ids of items; `known` is what the client has that goes on."""
+        """`mark` is the run's mark in ids of items; `known` is the text of a client that resumes."""
         self.text = ""
         self.item = ""
-        """The id of the item that the client has of it; "" for none."""
+        """The id of the client's item for the text; "" for none."""
         self.index = 0
         self.attempt = 0
         self.retries = 0
-        """How often the run itself has made the call anew."""
+        """The number of times that the run itself has repeated the call."""
         self.is_complete = False
-        """Whether the call is over, and it is not known yet whether its text is an answer."""
+        """Whether the call is over while its text is not yet known to be an answer."""
         self._iteration = iteration
         self._mark = mark
         self._known = known if known and known.iteration == iteration else None
@@ -96,11 +96,11 @@ class ReplyText:
 
     @property
     def text_of_client(self) -> str:
-        """What the client has of the text."""
+        """The client's part of the text."""
         return self.text[: self._shown]
 
     def add(self, event: RunEvent, held_back: int | None) -> Iterator[Frame]:
-        """Add a part of the text, and show it if it need not be held back."""
+        """Add a part of the text, and show it unless it must be held back."""
         self.text += event.data["token"]
         if not self.item:
             self.attempt = max(self.attempt, self.retries + _lost_before(event.position))
@@ -109,7 +109,7 @@ class ReplyText:
             yield from self.show()
 
     def meet_client(self, *, is_whole: bool) -> Iterator[Frame]:
-        """Go on with the text that the client has, once it can be said whether that is the beginning of this one."""
+        """Continue the client's text, once it is known whether it is a prefix of this one."""
         known = self._known
         if known is None or not (is_whole or len(self.text) >= known.length):
             return
@@ -138,14 +138,14 @@ class ReplyText:
             yield frame_of("response.output_text.delta", number, delta=rest, logprobs=[], **place)
 
     def void(self) -> Iterator[Frame]:
-        """Close the item of a text that is no answer, if the client has one."""
+        """Close the item of a text that is not an answer, if the client has one."""
         if self.item:
             item, number = text_item(self.item, "", "incomplete"), _text_base(self._iteration, self.attempt + 1) - 1
             self.item, self._shown, self.attempt = "", 0, self.attempt + 1
             yield frame_of("response.output_item.done", number, output_index=self.index, item=item)
 
     def complete(self, lost: int) -> None:
-        """Note that the call is over, of which so many attempts were lost."""
+        """Record the end of the call, with its number of lost attempts."""
         self.is_complete = True
         if not self.item:
             self.attempt = max(self.attempt, self.retries + lost)
@@ -155,6 +155,6 @@ _LOST = re.compile(r"\d+@\d+\.(?!r-)[\w-]*-(\d{1,9})\.")
 
 
 def _lost_before(position: str) -> int:
-    """Return how many attempts of the call were lost before the one whose text stands there."""
+    """Return the number of the call's attempts that were lost before the one with this text."""
     match = _LOST.match(position)
     return max(0, int(match[1]) - 1) if match else 0

@@ -1,4 +1,4 @@
-"""The wire of OpenAI's Responses: ids, requests as they come, items and whole responses as they go."""
+"""The wire format of OpenAI's Responses: ids, incoming requests, and outgoing items and responses."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ _RESPONSE_ID = re.compile(r"resp_(\d{1,6})(b?)_(.{1,400})", re.DOTALL)
 
 @dataclass(frozen=True)
 class ResponseId:
-    """Which part of which run a response is: a client that decides about a call gets what follows as another one."""
+    """The run and the part of it that a response shows: after a decision about a call, the client gets a further
+    response.
+    """
 
     run: str
     part: int = 0
-    """How many calls had asked for a person before it began."""
+    """The number of requests to a person before this part began."""
     in_background: bool = False
-    """Whether it lasts until the run has ended, and not only until a person is asked."""
+    """Whether it lasts until the run's end, not only until the next request to a person."""
 
     def __str__(self) -> str:
         return f"resp_{self.part}{'b' if self.in_background else ''}_{self.run}"
 
     @classmethod
     def read(cls, text: str) -> ResponseId:
-        """Return what the text means. Raises `HttpProblem` for what is no id."""
+        """Parse an id. Raises `HttpProblem` for an invalid one."""
         if (match := _RESPONSE_ID.fullmatch(text)) is None:
             raise HttpProblem(404, "not_found", f"There is no response {text!r:.300}")
         return cls(match[3], int(match[1]), bool(match[2]))
 
 
 def item_mark(run: str) -> str:
-    """Return what the ids of a run's items have after their kind: any gateway finds the run by it."""
+    """Return the mark that follows the kind in the ids of a run's items: any gateway finds the run by it."""
     return base64.b32encode(run.encode()).decode().rstrip("=").lower()
 
 
 def run_of_item(id: str) -> str:
-    """Return the run that an item is of. Raises `BadParameter`."""
+    """Return the run of an item. Raises `BadParameter`."""
     if id.startswith((APPROVAL, QUESTION)):
         return AskedCall.read(id).run
     mark = f"{id}_".split("_")[1].upper()
@@ -57,13 +59,13 @@ def run_of_item(id: str) -> str:
 
 
 class AskedCall(BaseModel):
-    """A call that waits for a person, as the id of an item has it: any gateway can pass the decision on."""
+    """A call that waits for a person, encoded in the id of an item: any gateway can pass the decision on."""
 
     run: str
     call: str
     digest: str
     part: int
-    """Of the response in which what follows the decision is."""
+    """The part of the response that follows the decision."""
 
     def __str__(self) -> str:
         fields = [self.run, self.call, self.digest, self.part]
@@ -71,7 +73,7 @@ class AskedCall(BaseModel):
 
     @classmethod
     def read(cls, text: str) -> AskedCall:
-        """Return the call that an id means. Raises `BadParameter`."""
+        """Return the call encoded in an id. Raises `BadParameter`."""
         try:
             encoded = text.partition("_")[2]
             padded = encoded + "=" * (-len(encoded) % 4)
@@ -84,7 +86,7 @@ class AskedCall(BaseModel):
 
 
 APPROVAL, QUESTION = "mcpr_", "msgq_"
-"""How the ids of items begin that ask for an approval, and of messages that are a question."""
+"""The prefixes of the ids of approval requests and of messages with a question."""
 
 
 class _Content(Lenient):
@@ -99,7 +101,7 @@ class _Content(Lenient):
 
     @property
     def part(self) -> Part:
-        """As a part of a message. Raises `BadParameter` for what an agent can't be given."""
+        """Return the part of a message. Raises `BadParameter` for content that agents do not accept."""
         match self.type:
             case "input_text" | "output_text" | "text" | "summary_text":
                 return TextPart(value=self.text or "")
@@ -125,7 +127,7 @@ class _Item(Lenient):
 
     @property
     def message(self) -> Message:
-        """As a message; what a client calls instructions is a user's word here: the agent has its own."""
+        """Return the message. Client instructions become user messages: the agent has its own instructions."""
         role = "assistant" if self.role == "assistant" else "user"
         if self.content is None or isinstance(self.content, str):
             return Message(role=role, parts=[TextPart(value=self.content or "")])
@@ -140,7 +142,7 @@ Metadata = dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_l
 
 
 class ResponseRequest(Lenient):
-    """The fields that count; the others, such as `temperature` or `tools`, are the agent's own affair."""
+    """The fields with an effect; the agent itself sets the others, such as `temperature` or `tools`."""
 
     model: str
     input: str | Listed[_Item] | None = None
@@ -153,13 +155,13 @@ class ResponseRequest(Lenient):
 
     @property
     def session(self) -> str | None:
-        """The id of the session that it is a turn of."""
+        """The id of the request's session."""
         return self.conversation.id if isinstance(self.conversation, _Conversation) else self.conversation
 
 
 @dataclass
 class SaidDecision:
-    """What a person has decided, as the client says."""
+    """A person's decision, as sent by the client."""
 
     call: AskedCall
     approved: bool
@@ -168,28 +170,28 @@ class SaidDecision:
 
 @dataclass
 class Said:
-    """What a request says. Of a history that comes along, only decisions and new words are believed."""
+    """The content of a request. Of a history in it, only decisions and new messages are trusted."""
 
     messages: list[Message] = field(default_factory=list)
-    """All of it, as the conversation that a run begins with."""
+    """The whole content, as a run's initial conversation."""
     words: list[Message] = field(default_factory=list)
-    """What is new: the user's messages since the agent has last said something, or asked."""
+    """The new part: the user's messages since the agent's last message or question."""
     decisions: list[SaidDecision] = field(default_factory=list)
     question: AskedCall | None = None
     """The question that `words` answer."""
     run: str = ""
-    """The run whose items are referred to: what was said until then is its conversation."""
+    """The run of the referenced items: its conversation is the history."""
 
     @property
     def text(self) -> str:
-        """The new words. Raises `BadParameter` for what is no text."""
+        """The text of the new messages. Raises `BadParameter` for other content than text."""
         if any(not isinstance(part, TextPart) for each in self.words for part in each.parts):
             raise BadParameter("input", "input: a conversation continues with text: a session takes no files")
         return "\n\n".join(filter(None, (each.text for each in self.words)))
 
 
 def said_in(asked: ResponseRequest) -> Said:
-    """Return what a request says. Raises `BadParameter` for items that can't be."""
+    """Return the content of a request. Raises `BadParameter` for invalid items."""
     said = Said()
     if asked.instructions:
         said.messages.append(Message.user(asked.instructions))
@@ -217,23 +219,23 @@ def said_in(asked: ResponseRequest) -> Said:
                 is_question = (item.id or "").startswith(QUESTION)
                 question = AskedCall.read(item.id or "") if is_question else None
                 said = Said(run=run_of_item(item.id or ""), question=question)
-            # What else there is, such as calls, are a history's: the agent's own runs have them.
+            # Other items, such as calls, belong to a history: the agent's own runs have them.
     return said
 
 
 def text_item(id: str, text: str, status: str = "completed") -> JsonObject:
-    """Return the item of a message of the agent's."""
+    """Return the item of an agent's message."""
     content = [] if status == "in_progress" else [text_part(text)]
     return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
 
 
 def text_part(text: str) -> JsonObject:
-    """Return the content of such a message."""
+    """Return the content of an agent's message."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def input_item(id: str, message: Message) -> JsonObject:
-    """Return the item of a message, as lists of input and of conversations have it."""
+    """Return the item of a message in lists of input and of conversations."""
     if message.role == "assistant":
         return text_item(id, message.text)
     content = [_content_of(each) for each in message.parts]
@@ -261,7 +263,7 @@ def usage_body(usage: Usage) -> JsonObject:
 
 
 def response_body(id: ResponseId, model: str, created: float, about: JsonView) -> JsonObject:
-    """Return a response without its output; `about` is what the request has said, as far as it is recorded."""
+    """Return a response without its output; `about` holds the recorded fields of the request."""
     return {
         "id": str(id),
         "object": "response",
@@ -293,7 +295,7 @@ Item = TypeVar("Item", bound=JsonView)
 
 
 def page_of(items: Sequence[Item], query: Mapping[str, str]) -> JsonObject:
-    """Return a page of a list: `limit`, `after` and `order` say which. Raises `BadParameter`."""
+    """Return a page of a list, selected by `limit`, `after` and `order`. Raises `BadParameter`."""
     order, limit, after = query.get("order", "desc"), query.get("limit", "20"), query.get("after")
     if order not in ("asc", "desc"):
         raise BadParameter("order", f"order: expected asc or desc, not {order!r:.80}")

@@ -1,4 +1,4 @@
-"""Server-sent events: their bytes, and streams that live through proxies."""
+"""Server-sent events: their bytes, and streams that survive proxies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .problems import problem_of
 
 T = TypeVar("T")
 KEEPALIVE_SECONDS = 15.0
-"""After so long without an event a comment is sent: proxies cut what is silent for a minute."""
+"""Seconds without an event after which a comment is sent: proxies cut connections idle for a minute."""
 STREAM_SECONDS = 280.0
-"""After so long a stream that can be resumed ends by itself: proxies cut requests of five minutes."""
+"""Seconds after which a resumable stream ends by itself: proxies cut requests of five minutes."""
 HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
 def frame(data: str, *, event: str = "", id: str = "") -> bytes:
-    """Return one event. Neither `event` nor `id` may have line breaks; in `data` they are kept."""
+    """Return the bytes of one event. Neither `event` nor `id` may contain line breaks; in `data` they are kept."""
     lines = [f"id: {id}"] if id else []
     lines += [f"event: {event}"] if event else []
     lines += [f"data: {line}" for line in data.split("\n")]
@@ -32,7 +32,7 @@ def frame(data: str, *, event: str = "", id: str = "") -> bytes:
 
 
 COMMENT = b": \n\n"
-"""Which readers of streams ignore."""
+"""A comment, which readers of streams ignore."""
 
 
 async def with_keepalives(
@@ -42,9 +42,9 @@ async def with_keepalives(
     farewell: Callable[[], bytes] | None = None,
     silence: float = KEEPALIVE_SECONDS,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the frames, and a comment after so many seconds of `silence`.
+    """Yield the frames, and a comment after every `silence` seconds without a frame.
 
-    After `seconds` the stream ends with what `farewell` returns, which counts all frames before it.
+    After `seconds` the stream ends with the result of `farewell`, which accounts for all frames before it.
     """
     clock, coming = asyncio.get_running_loop().time, asyncio.ensure_future(anext(frames, None))
     end = clock() + seconds
@@ -69,9 +69,9 @@ async def with_keepalives(
 
 
 async def until_cut(events: AsyncGenerator[T, None], seconds: float) -> AsyncGenerator[T | None, None]:
-    """Yield the events; after so many seconds, or when the gateway ends, None, which is the last.
+    """Yield the events and, after that many seconds or when the gateway ends, a final None.
 
-    The events are closed then.
+    Closes the events' iterator then.
     """
     end = asyncio.get_running_loop().time() + seconds
     async with aclosing(events):
@@ -97,12 +97,14 @@ async def _next(events: AsyncGenerator[T, None], end: float) -> list[T | None]:
 
 
 def event_stream(frames: AsyncIterator[bytes], *, headers: dict[str, str] | None = None) -> StreamingResponse:
-    """Return the answer that sends these bytes."""
+    """Return the HTTP response that sends these bytes."""
     return StreamingResponse(frames, media_type="text/event-stream", headers={**HEADERS, **(headers or {})})
 
 
 class Resumable:
-    """A stream of events whose frames have positions as ids. It ends after the run, or says where to go on."""
+    """A stream of events whose frames have positions as ids. It ends after the run, or names the position to resume
+    from.
+    """
 
     def __init__(
         self, events: AsyncGenerator[RunEvent, None], after: str, is_end: Callable[[RunEvent], bool], seconds: float
@@ -113,7 +115,7 @@ class Resumable:
         self._seconds = seconds
 
     def answer(self) -> Response:
-        """Return the answer that sends it."""
+        """Return the HTTP response that sends it."""
         return event_stream(with_keepalives(self._frames(), seconds=self._seconds, farewell=self._farewell))
 
     async def _frames(self) -> AsyncGenerator[bytes, None]:

@@ -1,4 +1,4 @@
-"""Sentences that all dialects share: how an answer ended, and questions to a person."""
+"""Sentences shared by all dialects: the end of an answer, and questions to a person."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FINISHES: Mapping[str | None, str] = {
     "content_filter": "content_filter",
     "limit": "length",
 }
-"""How an answer has ended, as OpenAI's `finish_reason` has it, by why it was cut short."""
+"""OpenAI's `finish_reason`, by the reason for which an answer was cut short."""
 CUT_SHORT: Mapping[str, str] = {
     "length": "The answer was cut short: it has the most tokens that its model may write.",
     "content_filter": "The answer was cut short by a filter of its model's provider.",
@@ -25,12 +25,12 @@ CUT_SHORT: Mapping[str, str] = {
 
 
 def output_text(output: Any) -> str:
-    """Return a run's output as text: JSON, where it is none."""
+    """Return a run's output as text; other values as JSON."""
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
 
 def with_deciders(text: str, pending: PendingApproval) -> str:
-    """Return what a person is asked, with who may decide about it and who has approved already, where that is said."""
+    """Return the question to a person, with its deciders and the approvals so far, where given."""
     if (policy := pending.deciders) is None:
         return text
     parts = [text, f"May decide: {policy.in_words()}."]

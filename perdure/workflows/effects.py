@@ -298,9 +298,7 @@ class TemporalEffects:
         return await self._ask(self._offers, point="tool", request=request)
 
     async def judge_edited(self, request: ToolRequest) -> GuardrailResult:
-        """Ask the guardrail about arguments that a person has edited. If it cannot judge, the decision is refused, not
-        held.
-        """
+        """Ask about arguments that a person has edited; without a verdict the decision is refused, not held."""
         return await self._ask(Offers(self._state, may_hold=False), point="tool", request=request)
 
     async def _ask(self, offers: Offers, **asked: Any) -> JudgedOutput:
