@@ -143,7 +143,7 @@ def test_a_lock_is_written_and_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 2}', '{"tools": {"a": {"x": 1}}}', '{"onChange": "go"}'])
 def test_another_file_is_no_lock(text: str) -> None:
-    with pytest.raises(LoadError, match="a.lock is no lock: "):
+    with pytest.raises(LoadError, match="a.lock is not a lock file: "):
         read_lock(text, "a.lock")
 
 

@@ -146,13 +146,16 @@ def readable() -> Iterator[None]:
     try:
         yield
     except (KeyError, ValidationError) as error:
-        what = str(error.args[0]) if isinstance(error, KeyError) and error.args else ""
-        if isinstance(error, ValidationError) and error.errors(include_url=False)[0]["type"] == "json_invalid":
-            what = "It is declared as JSON, and is not JSON"
-        if not what.startswith(("Unknown payload encoding", "It is not JSON")):
+        if isinstance(error, ValidationError):
+            problem = "It is declared as JSON, and is not JSON"
+            is_foreign = error.errors(include_url=False)[0]["type"] == "json_invalid"
+        else:  # The converter's only word for it is the SDK's text.
+            problem = str(error.args[0]) if error.args else ""
+            is_foreign = problem.startswith("Unknown payload encoding")
+        if not is_foreign:
             raise
         raise EncryptionError(
-            f"A value can't be read. {what}: name the codec that has written it with --codec MODULE:NAME or "
+            f"A value can't be read. {problem}: name the codec that wrote it with --codec MODULE:NAME or "
             "PERDURE_CODEC, or give the client its data_converter"
         ) from error
 

@@ -68,7 +68,7 @@ def test_export_fork_and_rerun(command: Command, tmp_path: Path) -> None:
     refused = command("fork", str(file), "--at", "2")
     assert refused[0] == 2
     assert (
-        f"is an export, expected the id of a run on the server. What takes an export: perdure rerun {file}"
+        f"is an export, expected the id of a run on the server. An export works with: perdure rerun {file}"
         in refused[2]
     )
     refused = command("fork", run_id, "--at", "9")

@@ -92,7 +92,7 @@ async def test_a_failed_run_ends_with_1_and_says_what_to_type(cli: Cli) -> None:
     assert status[0].startswith("failed, ")
     assert status[1].startswith("agent ages; begun ")
     assert status[2].startswith("execute: LLM call failed: No API key for 'openai'")
-    assert status[3].startswith("  what it did: perdure show keyless ")
+    assert status[3].startswith("  its steps: perdure show keyless ")
 
 
 async def test_a_run_that_fails_after_a_paid_call_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:

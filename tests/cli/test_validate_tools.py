@@ -100,7 +100,7 @@ def test_a_spoiled_lock_is_an_error(folder: Path) -> None:
     (folder / "agent.prompty.lock").write_text('{"version": 2}')
     code, *said = validate(folder, "")
     assert code == 1
-    assert "agent.prompty.lock is no lock: " in "".join(said)
+    assert "agent.prompty.lock is not a lock file: " in "".join(said)
 
 
 def test_a_function_that_no_tool_declares_is_named_with_the_nearest(folder: Path) -> None:

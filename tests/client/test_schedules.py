@@ -147,7 +147,7 @@ UNKNOWN = TypedSearchAttributes([SearchAttributePair(SearchAttributeKey.for_keyw
         ({"overlap": "never"}, "expected one of skip, buffer"),
         ({"search_attributes": UNKNOWN}, "perdure setup"),
         ({"tenant": "sk-a-very-secret-value-of-mine"}, "tenant contains a secret"),
-        ({"origin": "elsewhere"}, "origin: a schedule decides that by itself"),
+        ({"origin": "elsewhere"}, "origin: the schedule sets it"),
     ],
 )
 async def test_what_cannot_be_scheduled(

@@ -199,7 +199,7 @@ async def test_what_one_has_started_another_way_nobody_decides(
         assert await waits.ask("fay") == "approval_not_entitled"
         await run.cancel()
         told = [each.data["message"] for each in await run.events() if each.type == "status"]
-    assert any("no gateway vouches for who has" in text for text in told)
+    assert any("no gateway has verified its requesters" in text for text in told)
 
 
 async def test_one_who_is_unknown_makes_all_unknown(waits: Waits) -> None:

@@ -209,7 +209,7 @@ async def test_what_waits_is_asked_decided_and_asked_again(scripted: Scripted, s
         assert repeated.id == paid.id
         assert (await client.responses.retrieve(waiting.id)).output == waiting.output
         assert (await client.responses.retrieve(paid.id)).output_text == "It is paid."
-        with pytest.raises(openai.BadRequestError, match="is no `approval_request_id`"):
+        with pytest.raises(openai.BadRequestError, match="is not an `approval_request_id`"):
             await client.responses.create(model="tested", input=[{**decision, "approval_request_id": "mcpr_x"}])
     assert len(model.requests) == 2
 
@@ -268,7 +268,7 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
             ({"input": "x", "model": "none"}, "There is no agent"),
             ({"input": []}, "expected a message"),
             ({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "input_audio"),
-            ({"input": [{"type": "item_reference", "id": "msg_x1_2"}]}, "no item of a response here"),
+            ({"input": [{"type": "item_reference", "id": "msg_x1_2"}]}, "not an item of a response here"),
             ({"input": [{"type": "item_reference", "id": "msg_nzxw4zi_2"}]}, "There is no run 'none'"),
             ({"input": "x", "previous_response_id": "resp_x"}, "There is no response"),
             ({"input": "x", "previous_response_id": "resp_0_none"}, "There is no run"),

@@ -136,7 +136,7 @@ def test_a_lock_that_was_spoiled_is_never_taken_for_none(tmp_path: Path, edit: s
             contents = {"binary": b"\xff\xfe{}", "version": b'{"version": 2, "tools": {}}', "deep": b"[" * 100_000}
             path.write_bytes(contents.get(edit, b""))
     for refused in (partial(load, file), partial(locked, file), partial(locked, file, check=True)):
-        with pytest.raises(LoadError, match="desk.prompty.lock.* (is no lock|can't be read): "):
+        with pytest.raises(LoadError, match="desk.prompty.lock.* (is not a lock file|can't be read): "):
             refused()
     with pytest.raises(LoadError):
         locked(file, update=True)

@@ -72,7 +72,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a folder": (lambda folder: folder, "is not a regular file"),
     "a file URL": (lambda folder: "file:///etc/passwd", "is on one machine"),
     "a data: URI without base64": (lambda folder: "data:text/plain,hi", "has no base64"),
-    "text as bytes": (lambda folder: b"hello", "no known type of image"),
+    "text as bytes": (lambda folder: b"hello", "not a known type of image"),
     "a file that is open as text": (lambda folder: (folder / "a.prompty").open(), "open in mode 'rb'"),
 }
 

@@ -226,7 +226,7 @@ async def test_incomplete(server: BackgroundServer) -> None:
 async def test_what_never_ends_is_ended(server: BackgroundServer) -> None:
     server.stop_after = 2
     record = Record()
-    with pytest.raises(ModelError, match="the provider says that resp_1 is in_progress") as failed:
+    with pytest.raises(ModelError, match="the provider reports that resp_1 is in_progress") as failed:
         await ask(server, record, timeout=2.0)
     assert failed.value.kind == "timeout"
     assert server.cancelled == ["resp_1"]

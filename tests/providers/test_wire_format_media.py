@@ -147,7 +147,7 @@ def test_parts_are_made_of_files_and_bytes(tmp_path: Path) -> None:
         AudioPart.from_file(jpeg)
     with pytest.raises(ValueError, match="the image is empty"):
         ImagePart.from_bytes(b"")
-    with pytest.raises(ValueError, match="no known type of image"):
+    with pytest.raises(ValueError, match="not a known type of image"):
         ImagePart.from_bytes(b"hello")
     with pytest.raises(FileNotFoundError):
         ImagePart.from_file(tmp_path / "none.png")

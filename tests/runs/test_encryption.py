@@ -163,7 +163,7 @@ async def test_a_worker_without_the_shops_codec_harms_nothing(
             result = await run.result()
     assert [message.text for message in result.messages[2:]] == ["", f"echoed {WORD}", "done"]
     said = [record.getMessage() for record in caplog.records if "is left to a worker" in record.getMessage()]
-    assert "Unknown payload encoding binary/shop: name the codec that has written it with --codec" in said[0]
+    assert "Unknown payload encoding binary/shop: name the codec that wrote it with --codec" in said[0]
     with pytest.raises(EncryptionError, match="--codec"):
         await get_run(client, run.id).result()
 

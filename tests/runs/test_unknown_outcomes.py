@@ -52,7 +52,7 @@ async def test_a_person_is_asked_with_the_reason(stage: Stage, scripted: Scripte
         await wait_for(waits)
         [pending] = (await run.status()).pending_approvals
         assert pending.reason is not None
-        assert pending.reason.startswith("it may repeat the equal call of iteration 1, of which nobody knows")
+        assert pending.reason.startswith("it may repeat the equal call of iteration 1, whose effect is unknown")
         await run.approve(pending.call_id)
         result = await run.result()
     assert tool_texts(result) == [f"{TIMED_OUT}{NEEDS_APPROVAL}", "paid"]

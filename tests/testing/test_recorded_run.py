@@ -153,10 +153,10 @@ async def test_what_the_record_does_not_have(stage: Stage, scripted: Scripted, t
         played(options={"max_llm_retries": 1})
     whole = file.read_text()
     for text, why in (
-        ("{}", "is no export"),
+        ("{}", "is not an export"),
         ("", "no line"),
-        ("[" * 100_000, "is no export"),
-        (whole + json.dumps({"kind": "end", "run": run.id, "status": "done", "result": 1}), "is no export"),
+        ("[" * 100_000, "is not an export"),
+        (whole + json.dumps({"kind": "end", "run": run.id, "status": "done", "result": 1}), "is not an export"),
         (whole[: whole.rindex("\n", 0, -1)], "is cut off"),
         ('{"kind": "export", "version": 2}', "of version 2"),
     ):

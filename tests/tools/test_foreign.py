@@ -62,7 +62,7 @@ def test_what_is_no_duration(written: Any) -> None:
             declared(options={"activity": "x", "taskQueue": "q", "taskQ": 1}),
             "options.taskQ is not an option of this kind (did",
         ),
-        (declared(options={"activity": "x", "taskQueue": "q", "bound": {}}), "options.bound is no option"),
+        (declared(options={"activity": "x", "taskQueue": "q", "bound": {}}), "options.bound is not an option"),
         (declared(options={"activity": "", "taskQueue": "q"}), "options.activity is '': expected a name"),
         (declared(options={"activity": "x", "taskQueue": "/_sys/q"}), "which Temporal keeps for itself"),
         (declared(options={"activity": "x" * 1001, "taskQueue": "q"}), "of at most 1000 bytes"),
@@ -72,7 +72,7 @@ def test_what_is_no_duration(written: Any) -> None:
         ),
         (
             declared(options={"activity": "x", "taskQueue": "q", "retryPolicy": {"maxAttempts": 2}}),
-            "options.retryPolicy.maxAttempts is no option (did you mean 'maximumAttempts'?)",
+            "options.retryPolicy.maxAttempts is not an option (did you mean 'maximumAttempts'?)",
         ),
         (
             declared(

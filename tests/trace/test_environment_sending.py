@@ -119,5 +119,5 @@ def test_the_variable_of_traces_alone_is_taken_as_it_is(monkeypatch: pytest.Monk
 
 
 def test_what_is_no_url_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="'localhost:4318' is no URL"):
+    with pytest.raises(ConfigurationError, match="'localhost:4318' is not a URL"):
         endpoint_of("localhost:4318")

@@ -110,7 +110,7 @@ async def test_a_service_says_what_becomes_of_its_runs(cli: Cli, noisy: list[str
     finished = await worker.finish(signal.SIGTERM)
     said = [json.loads(line)["message"] for line in finished.stderr.splitlines() if not line.startswith("printed ")]
     assert said[-2:] == [
-        f"The worker on the task queue {task_queue!r} takes nothing new and awaits what runs",
+        f"The worker on the task queue {task_queue!r} takes no new tasks and waits for the current ones",
         f"The worker on the task queue {task_queue!r} is done",
     ]
 

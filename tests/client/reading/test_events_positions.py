@@ -118,7 +118,7 @@ async def test_a_closed_run_is_read_from_the_middle_of_a_text(stage: Stage, scri
         assert [event.seq for event in events][-1] == live[-1].seq
     assert await later.events(str(live[-2].seq)) == await later.events(live[-2].seq) == live[-1:]
     for wrong in ("now", "3@", "-1", "1@1.1-1.0"):
-        with pytest.raises(ValueError, match=r"no position in a run, expected the `position` or `seq`"):
+        with pytest.raises(ValueError, match=r"not a position in a run, expected the `position` or `seq`"):
             await later.events(wrong)
 
 

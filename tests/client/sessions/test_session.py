@@ -173,7 +173,7 @@ async def test_a_strangers_workflow_has_the_id_of_the_next_run(talk: Talk) -> No
     with pytest.raises(SessionError, match=f"the id of its next run, '{session.id}/1', is that of a workflow") as taken:
         await session.send("one")
     assert taken.value.kind == "unconfirmed"
-    assert "of the type 'Theirs', which is no run of the session: end that one, or wait" in str(taken.value)
+    assert "of the type 'Theirs', which is not a run of the session: end that workflow, or wait" in str(taken.value)
     await other.terminate()
     run = await talk.session(session.id).send("one", message_id=taken.value.message_id)
     assert (await run.result()).output == "You said one."
@@ -313,7 +313,7 @@ async def test_the_events_of_all_turns(talk: Talk) -> None:
     await session.close()
     after = [event async for event in session.stream(seen[done].position)]
     assert [event.position for event in after] == [event.position for event in seen[done + 1 :]]
-    with pytest.raises(ValueError, match="is no position in a session"):
+    with pytest.raises(ValueError, match="is not a position in a session"):
         await anext(session.stream("12"))
 
 

@@ -206,7 +206,7 @@ async def test_what_a_server_says_is_bounded_in_the_log(caplog: pytest.LogCaptur
     asking = asyncio.create_task(tools.ask())
 
     async def is_bounded() -> bool:
-        return "says too much" in caplog.text
+        return "writes too much" in caplog.text
 
     await wait_for(is_bounded)
     await tools.kind.close()
@@ -214,7 +214,7 @@ async def test_what_a_server_says_is_bounded_in_the_log(caplog: pytest.LogCaptur
         await asking
     assert len(caplog.records) == 301
     assert max(len(record.getMessage()) for record in caplog.records) < 2100
-    assert "says too much" in caplog.text
+    assert "writes too much" in caplog.text
 
 
 async def test_an_old_server_that_ends_when_it_is_asked_for_its_version(tmp_path: Path) -> None:

@@ -184,6 +184,6 @@ async def test_the_key_for_the_specification_itself(kind: OpenApiKind, ours: Raw
 )
 async def test_a_recorded_text_that_perdure_has_not_written(kind: OpenApiKind, recorded: str) -> None:
     tool = OpenApiTool(name="a", specification="https://a.example/s", recorded=recorded)
-    with pytest.raises(ToolOfferError, match="its field `recorded` is not what perdure writes there"):
+    with pytest.raises(ToolOfferError, match="its field `recorded` was not written by perdure"):
         await offered(kind, tool)
     assert len(kind.problems(tool)) == 1, "no other worker could offer it"

@@ -55,10 +55,10 @@ async def test_a_slow_agent() -> None:
     [
         (odd.answers("<html>", 500), "HTTP status 500"),
         (odd.answers("<html>", 404), "HTTP status 404"),
-        (odd.answers("<html>"), "no agent card"),
-        (odd.answers(b"\xff\xfe{"), "no agent card"),
-        (odd.answers("[1, 2]"), "no agent card"),
-        (odd.answers('"card"'), "no agent card"),
+        (odd.answers("<html>"), "not an agent card"),
+        (odd.answers(b"\xff\xfe{"), "not an agent card"),
+        (odd.answers("[1, 2]"), "not an agent card"),
+        (odd.answers('"card"'), "not an agent card"),
         (
             odd.answers('{"name": "x"}'),
             "its card has no interface by JSONRPC or HTTP[+]JSON of version 1.0 or 0.3, but: none",
@@ -66,7 +66,7 @@ async def test_a_slow_agent() -> None:
         (odd.answers('{"name": "x", "skills": 3}'), "makes no sense"),
         (odd.answers('{"name": "x", "supportedInterfaces": [{"url": 5}]}'), "makes no sense"),
         (odd.answers('{"name": "x", "securitySchemes": [1]}'), "makes no sense"),
-        (odd.answers(odd.nested()), "no agent card"),
+        (odd.answers(odd.nested()), "not an agent card"),
         (odd.answers(" " * 5_000_000), "larger than 262,144 bytes"),
         (odd.answers(odd.bomb(), content_encoding="gzip"), "larger than 262,144 bytes|packed"),
         (odd.redirects("http://127.0.0.1:9/card"), "http://127.0.0.1:9 .*where this tool does not go"),

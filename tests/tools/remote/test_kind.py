@@ -141,11 +141,11 @@ async def test_a_card_may_be_named_itself(kind: DelegateKind) -> None:
     ("card", "problem"),
     [
         (None, "HTTP status 404"),
-        (PlainTextResponse("<html>"), "what is there is no agent card"),
-        (PlainTextResponse("[1]"), "what is there is no agent card"),
+        (PlainTextResponse("<html>"), "the document is not an agent card"),
+        (PlainTextResponse("[1]"), "the document is not an agent card"),
         (PlainTextResponse("no", 503), "HTTP status 503"),
         (PlainTextResponse('{"name": "' + "x" * 300_000 + '"}'), "larger than 262,144 bytes"),
-        (PlainTextResponse(odd.nested()), "what is there is no agent card"),
+        (PlainTextResponse(odd.nested()), "the document is not an agent card"),
         (RedirectResponse("http://127.0.0.1:9/card"), "redirects to"),
         ({"name": "x", "supportedInterfaces": []}, "no interface by"),
         ({"name": "x", "supportedInterfaces": 3}, "its card makes no sense"),
@@ -164,7 +164,7 @@ async def test_an_agent_whose_card_can_t_be_used_is_not_offered(kind: DelegateKi
 
 async def test_a_card_of_nonsense_is_named_rather_than_the_places_where_there_is_none(kind: DelegateKind) -> None:
     async with served(Peer(PlainTextResponse("<html>"), "/.well-known/agent")) as url:
-        with pytest.raises(ToolUnavailable, match="what is there is no agent card"):
+        with pytest.raises(ToolUnavailable, match="the document is not an agent card"):
             await offered(kind, chief(url))
 
 
