@@ -51,7 +51,7 @@ async def test_a_decision_in_a_called_run(cli: Cli, stage: Stage, scripted: Scri
         told = await cli("events", run.id, "--children")
     lines = [line for line in told.stdout.splitlines() if line.endswith(f"[{run.id}/1-0]")]
     assert any("permission_completed" in line for line in lines)
-    assert ["child_started", "clerk", f"{run.id}/1-0"] in [line.split()[2:5] for line in told.stdout.splitlines()]
+    assert ["child_started", "run", f"{run.id}/1-0"] in [line.split()[2:5] for line in told.stdout.splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,8 @@ async def test_the_gateway_is_healthy_by_the_check_of_the_compose_file(cli: Cli,
     assert (kind, check[0]) == ("CMD", "python")
     check = [sys.executable, *(word.replace("http://127.0.0.1:8400", url) for word in check[1:])]
     assert subprocess.run(check, capture_output=True, check=False).returncode == 0
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{url}/v1/models", timeout=30)
     with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
         assert "perdure_gateway_open_requests" in answer.read().decode()
     assert (await gateway.finish(signal.SIGTERM)).code == 0

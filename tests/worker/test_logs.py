@@ -157,7 +157,7 @@ async def test_each_run_has_its_lines_once(stage: Stage, scripted: Scripted, cap
         f"Run {failing.id} failed (execute): LLM call failed",
         f"Run {ended.id} is cancelled",
         f"The worker on the task queue {stage.task_queue!r} begins",
-        f"The worker on the task queue {stage.task_queue!r} takes nothing new",
+        f"The worker on the task queue {stage.task_queue!r} takes no new tasks",
         f"The worker on the task queue {stage.task_queue!r} is done",
     ):
         times = len([text for text in said if text.startswith(expected)])

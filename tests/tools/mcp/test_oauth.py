@@ -228,7 +228,7 @@ async def test_a_server_that_registers_nobody(both: Authority) -> None:
 
 PROBLEMS = {
     "clientSecret would go wherever": {"clientId": "c", "clientSecret": "${env:X}"},
-    "clientSecret stands alone": {"clientSecret": "${env:X}", "issuer": "https://a", "authenticationMode": "user"},
+    "clientSecret has no clientId": {"clientSecret": "${env:X}", "issuer": "https://a", "authenticationMode": "user"},
     "expected clientId and clientSecret": {"authenticationMode": "system"},
     "authenticationMode is 'me'": {"authenticationMode": "me"},
     "issuer is 'http://a'": {"issuer": "http://a"},
