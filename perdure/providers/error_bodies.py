@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from ..json_types import JsonView
@@ -16,15 +17,59 @@ _LEVELS = 8
 _MOST = 50
 """The most items of a list that are read."""
 _MOST_CHARS = 64 * 1024
-"""The most characters of a text that are searched for JSON."""
+"""The most characters of a text that are searched for JSON, or of a page."""
+_MOST_VALUES = 2_000
+"""The most values of a body that are read."""
+_MOST_JSON_CHARS = 2 * _MOST_CHARS
+"""The most characters of all texts that may contain JSON."""
 _TEXT_KEYS = ("message", "Message", "detail", "error_description", "errorMessage", "msg", "error", "errors", "title")
 _INNER_KEYS = ("error", "errors", "message", "detail", "details", "innererror", "metadata", "raw")
 _CODE_KEYS = ("code", "type", "status", "reason", "__type", "error_type")
+WAIT_KEYS = ("retryDelay", "retry_after", "retry_after_seconds")
+_READ_KEYS = tuple(dict.fromkeys((*_TEXT_KEYS, *_INNER_KEYS, *_CODE_KEYS, *WAIT_KEYS, "loc")))
 _JSON = json.JSONDecoder()
 _JSON_BEGINS = re.compile(r"""\{\s*"|\[\s*\{""")
 _MARKUP = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml|error)\b", re.IGNORECASE)
 _HEADLINE = re.compile(r"<(title|message|h1)\b[^<>]{0,200}>([^<>]{1,500})</\1", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
+
+
+def readable_part(body: Any) -> Any:
+    """Return a copy with the values that the other functions read, as many as take little time. Never raises."""
+    return _Reading().part(body, _LEVELS)
+
+
+class _Reading:
+    """Counts the values of one body that are read."""
+
+    def __init__(self) -> None:
+        self._values = _MOST_VALUES
+        self._json_chars = _MOST_JSON_CHARS
+
+    def part(self, value: Any, levels: int) -> Any:
+        self._values -= 1
+        if self._values < 0:
+            return None
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, list):
+            return [self.part(each, levels - 1) for each in value[:_MOST]] if levels else []
+        if isinstance(value, Mapping):
+            return self._object(value, levels - 1) if levels else {}
+        return value
+
+    def _text(self, text: str) -> str:
+        """Return the text; "" for one too many that may contain JSON."""
+        if len(text) <= _MOST_CHARS and _JSON_BEGINS.search(text):
+            self._json_chars -= len(text)
+            return text if self._json_chars >= 0 else ""
+        return text
+
+    def _object(self, value: JsonView, levels: int) -> JsonView:
+        part = {key: self.part(value[key], levels) for key in _READ_KEYS if key in value}
+        if isinstance(headers := value.get("headers"), Mapping):
+            part["headers"] = dict(islice(headers.items(), _MOST))
+        return part
 
 
 def error_layers(body: Any, levels: int = _LEVELS) -> list[JsonView]:
@@ -65,9 +110,8 @@ def error_message(body: Any, levels: int = _LEVELS) -> str:
 def _object_message(body: JsonView, levels: int) -> str:
     """Return the object's message: that of a nested object or list before a plain word; and the text that it quotes."""
     said = [body[key] for key in _TEXT_KEYS if body.get(key)]
-    nested = [each for each in said if not isinstance(each, str)]
-    texts = (error_message(each, levels) for each in [*nested, *said])
-    text = next(filter(None, texts), "")
+    said.sort(key=lambda each: isinstance(each, str))
+    text = next(filter(None, (error_message(each, levels) for each in said)), "")
     place = body.get("loc")
     if text and place and isinstance(place, list):  # The validation errors of FastAPI servers.
         text = f"{'.'.join(map(str, place[:_MOST]))}: {text}"
@@ -78,7 +122,8 @@ def _object_message(body: JsonView, levels: int) -> str:
 
 def _parts(text: str) -> list[Any]:
     """Return a text's JSON between the text before and after it, or a page's headline; [] for a plain text."""
-    if _MARKUP.match(text):
+    if _MARKUP.match(text[:_MOST_CHARS]):
+        text = text[:_MOST_CHARS]
         headline = _HEADLINE.search(text)
         return [one_line(html.unescape(headline[2] if headline else _TAG.sub(" ", text)), 500) or "an empty page"]
     begins = _JSON_BEGINS.search(text) if len(text) <= _MOST_CHARS else None

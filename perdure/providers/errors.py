@@ -15,7 +15,7 @@ from ..errors import ModelError
 from ..json_types import JsonView
 from ..text import bounded_text, one_line, valid_text
 from ..worker_limits import server_in
-from .error_bodies import error_codes, error_layers, error_message
+from .error_bodies import WAIT_KEYS, error_codes, error_layers, error_message, readable_part
 from .error_words import error_kind, overflow_figures
 
 UNEXPECTED_FORMAT = "Unexpected response format"
@@ -46,7 +46,8 @@ def error_from_http(
     `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. The beginning and the end
     of the text decide the kind; the error holds as much of it as `bounded_text` leaves.
     """
-    layers, whole = error_layers(body), error_message(body) or fallback
+    read = readable_part(body)
+    layers, whole = error_layers(read), error_message(read) or fallback
     text = whole if len(whole) <= 2 * _READ_CHARS else f"{whole[:_READ_CHARS]} … {whole[-_READ_CHARS:]}"
     if status is not None and 300 <= status < 400:
         return ModelError(_redirect_text(headers), kind="configuration", provider=provider, status=status)
@@ -96,7 +97,7 @@ def asked_wait(
     now = time.time() if now is None else now
     told = [layer["headers"] for layer in layers if isinstance(layer.get("headers"), Mapping)]
     all_headers = [{str(key).lower(): value for key, value in each.items()} for each in (headers, *told)]
-    in_body = [layer.get(key) for layer in layers for key in ("retryDelay", "retry_after", "retry_after_seconds")]
+    in_body = [layer.get(key) for layer in layers for key in WAIT_KEYS]
     in_text = _AGAIN.search(message)
     waits = [
         *(retry_after_seconds(each, now=now) for each in all_headers),
@@ -127,6 +128,8 @@ def _reset(headers: Mapping[str, str], now: float) -> float | None:
 
 def _wait(spelled: Any, now: float) -> float | None:
     """Return the seconds from now, from a number, a duration such as `6m0.5s`, or a point in time."""
+    if isinstance(spelled, str) and len(spelled) > _DURATION_CHARS:
+        return None
     seconds = _number(spelled)
     if seconds is None and isinstance(spelled, str):
         seconds = _duration(spelled.strip()) or _seconds_until(spelled.strip(), now)
@@ -145,7 +148,7 @@ def _number(value: Any) -> float | None:
 
 def _duration(text: str) -> float:
     """Return the seconds; 0.0 for a text that is not a duration."""
-    if len(text) > _DURATION_CHARS or _PIECE.sub("", text).strip(" ,"):
+    if _PIECE.sub("", text).strip(" ,"):
         return 0.0
     pieces = [(float(amount), name.lower()) for amount, name in _PIECE.findall(text)]
     return sum(each / 1000 if name == "ms" or name[:3] == "mil" else each * _UNITS[name[0]] for each, name in pieces)
@@ -211,7 +214,12 @@ class UnexpectedFormatError(ValueError):
 
 def json_excerpt(value: Any) -> str:
     """Return the beginning of a JSON value, on one line. Never raises."""
+    text = ""
     try:
-        return valid_text(one_line(json.dumps(value, ensure_ascii=False), SHOWN_CHARS))
+        for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+            text += piece
+            if len(text) > 10 * SHOWN_CHARS:
+                break
+        return valid_text(one_line(text, SHOWN_CHARS))
     except (TypeError, ValueError, RecursionError):
         return f"a {type(value).__name__} that is nested too deeply"

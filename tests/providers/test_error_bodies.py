@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -475,3 +476,33 @@ def test_hostile_bodies_are_read_in_linear_time(body: str) -> None:
     error_from_http(400, {}, said(body), provider="p")
     error_from_http(400, {}, body, provider="p")
     assert time.process_time() - began < 1.5
+
+
+def tree(keys: Sequence[str], depth: int) -> Any:
+    return {key: tree(keys, depth - 1) for key in keys} if depth else {"x": 1}
+
+
+TEXT_KEYS = ("message", "Message", "detail", "error_description", "errorMessage", "msg", "error", "errors", "title")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        tree(TEXT_KEYS, 5),
+        {"error": [{"error": [{"error": [{"error": ""}] * 50}] * 50}] * 50},
+        {"error": ['{"message": {"message": {}}} ' * 100] * 5_000},
+        {"error": {"headers": {f"ratelimit-reset-{number}": "1" for number in range(300_000)}}},
+        {"error": {"retryDelay": "1 " * 4_000_000}},
+        "<html>" + "<h1>" * 4_000_000,
+    ],
+    ids=["tree", "lists", "texts", "headers", "wait", "page"],
+)
+def test_a_body_of_many_megabytes_takes_little_time(body: Any) -> None:
+    began = time.process_time()
+    error_from_http(400, {}, body, provider="p")
+    assert time.process_time() - began < 1
+
+
+def test_a_message_is_read_beside_much_else() -> None:
+    body = {"other": [[0] * 50] * 100_000, "error": {"details": [{}] * 100_000, "message": "no such model"}}
+    assert error_from_http(404, {}, body, provider="p").message == "no such model"
