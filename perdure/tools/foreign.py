@@ -153,7 +153,7 @@ def option_problems(type_: type[CallOptions], options: JsonView) -> Iterator[str
         known = RetryOptions.file_keys()
         for key in retries:
             if key not in known:
-                text = f"options.retryPolicy.{key} is no option{did_you_mean(key, known)}"
+                text = f"options.retryPolicy.{key} is not an option{did_you_mean(key, known)}"
                 yield f"{text}. Expected: {', '.join(known)}"
     try:
         type_.model_validate({key: value for key, value in options.items() if key not in NOT_IN_FILES})

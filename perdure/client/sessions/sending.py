@@ -227,7 +227,7 @@ class SessionUpdate(Update[SessionAnswer]):
             return None
         return (
             f"the id of its next run, {id!r}, is that of a workflow under way, of the type {other.workflow_type!r}, "
-            "which is no run of the session: end that one, or wait, the run takes the next number after a minute"
+            "which is not a run of the session: end that workflow, or wait; after a minute, the run takes the next number"
         )
 
 
