@@ -324,4 +324,6 @@ def specification_findings(asset: JsonView, folder: Path) -> Iterator[Finding]:
             continue  # Another check says what is wrong with it.
         except ImportError:
             return
-        yield from (warning(where, f"{path} is no valid OpenAPI document: {text}") for text in mistakes[:MAX_PROBLEMS])
+        yield from (
+            warning(where, f"{path} is not a valid OpenAPI document: {text}") for text in mistakes[:MAX_PROBLEMS]
+        )

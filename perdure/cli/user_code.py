@@ -90,7 +90,7 @@ def load_named(option: str, sources: Sequence[str]) -> JsonObject:
 
 
 def _load_guardrails(sources: Sequence[str]) -> JsonObject:
-    """Load the objects. Raises `UsageProblem` for one that is no `Guardrails`, such as a function."""
+    """Load the objects. Raises `UsageProblem` for one that is not a `Guardrails`, such as a function."""
     loaded = load_named("--guardrails", sources)
     try:
         require_each("guardrails", loaded, "guardrails")

@@ -203,8 +203,7 @@ T = TypeVar("T", default=Any)
 class RunHandle(Controls, Generic[T]):
     """Follows, steers and reads one run; it keeps to that run even when a later one gets the same id.
 
-    `start_run` returns the handle on the run that it started. A handle from `get_run` refers to the latest run of the
-    id at its first call, and stays with it.
+    `start_run` returns the handle on its run; a handle from `get_run` keeps to the latest run at its first call.
 
     Every call raises `RunNotFound` when there is no such run. Calls that read the run also raise `ConfigurationError`
     when a part of it is in a storage that this process can't reach, and `NondeterminismError` when its history must be

@@ -67,7 +67,7 @@ class HttpProblem(Exception):
 
 
 class ProblemBody(BaseModel):
-    """The body of an answer that is no success (RFC 9457)."""
+    """The body of an answer that reports an error (RFC 9457)."""
 
     status: int
     """HTTP's."""

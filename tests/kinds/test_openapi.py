@@ -316,4 +316,6 @@ def test_validate_compares_it_with_the_schema_of_openapi(
     (tmp_path / "pets.yaml").write_text(YAML.replace("info: {title: Pets", "inf: {title: Pets"))
     code, text = validated(file, capsys)
     assert code == 0
-    assert "tools[0].specification: pets.yaml is no valid OpenAPI document: the document: 'info' is a required" in text
+    assert (
+        "tools[0].specification: pets.yaml is not a valid OpenAPI document: the document: 'info' is a required" in text
+    )

@@ -91,7 +91,7 @@ async def test_bound_parameters_stay_hidden(stage: Stage, scripted: Scripted) ->
 
 
 async def test_what_the_first_worker_said_holds_for_the_run(stage: Stage, scripted: Scripted) -> None:
-    """A run that another worker takes over, whose function says something else, offers what it has offered."""
+    """A run that another worker takes over, whose function has another description, offers the first one."""
     model = scripted([asks(call("find_books", "a", topic="bees")), says("done")])
 
     @tool(needs_approval=True)
@@ -100,7 +100,7 @@ async def test_what_the_first_worker_said_holds_for_the_run(stage: Stage, script
         return topic
 
     @tool(needs_approval=True)
-    def find_otherwise(topic: str, limit: int = 3) -> str:
+    def find_otherwise(topic: str) -> str:
         """Finds books, says the second."""
         return topic
 

@@ -140,7 +140,7 @@ _ADVICE = (
 async def talk(opened: Opened, *, on_stdout: bool) -> int:
     """Send what is typed and show what comes back, until the person leaves; returns the exit code.
 
-    With `on_stdout`, which is no terminal then, the answers are written there too.
+    With `on_stdout`, which is not a terminal then, the answers are written there too.
     """
     keep_stdout_for_answers()
     following = Following(opened.server, opened.session, on_stdout=on_stdout)

@@ -79,7 +79,7 @@ def put_back(folder: Path, source: Path) -> Path | None:
     """Put a copy in the place of the folder's database, and return where that is now; None where there was none.
 
     A server that is about to end is waited for. Raises `ConfigurationError` while somebody uses the server, and for a
-    file that is no such copy.
+    file that is not such a copy.
     """
     require_database(source)
     make_private_folder(folder, is_own=True)

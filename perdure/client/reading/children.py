@@ -130,7 +130,7 @@ async def events_with_children(handle: Readable, after: int | str = 0) -> list[R
     """Return the events after that position, of the run and of the runs that it has called.
 
     The events of a called run stand between its `child_started` and its `tool_result`; those of several that ran
-    together are in the order of time. Raises ValueError for an `after` that is no position.
+    together are in the order of time. Raises ValueError for an `after` that is not a position.
     """
     place = TreePosition.at(after)
     own = await handle.events(place.own)

@@ -45,7 +45,7 @@ class ToolSurvey(BaseModel):
     call_id: str
     name: str
     arguments: Any
-    """With which it was executed, or, for a call that was not, those of the model; its text, if that is no JSON."""
+    """With which it was executed, or, for a call that was not, those of the model; its text, if that is not JSON."""
     outcome: ToolOutcome
     seconds: float | None = None
     """Of its execution; None where the history does not say."""
@@ -273,7 +273,7 @@ async def _tool(chain: Chain, called: CallOutcome) -> ToolSurvey:
 
 
 def _read(arguments: str) -> Any:
-    """Return the arguments that the model wrote; its text, where that is no JSON."""
+    """Return the arguments that the model wrote; its text, where that is not JSON."""
     try:
         return json.loads(arguments)
     except ValueError:

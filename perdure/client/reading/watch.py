@@ -173,7 +173,7 @@ POLL_SECONDS = 10.0
 async def watch(chain: Chain, log: RunLog, patience: Patience, after: int | str) -> AsyncGenerator[RunEvent, None]:
     """Yield the events after `after`, as they come; ends with the run. Waits for a server that is away.
 
-    Raises ValueError for an `after` that is no position, and `RPCError` when there is no such run.
+    Raises ValueError for an `after` that is not a position, and `RPCError` when there is no such run.
     """
     watcher = _Watcher(chain, log, patience, Cursor(after))
     try:

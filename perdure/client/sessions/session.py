@@ -332,7 +332,7 @@ class Session(Generic[T]):
 
         `after` is the `position` of the last one that the reader has. Each run ends with its own terminal event. Where
         a run's own events have `messages`, these have `operations`, which add what is new to the conversation. Runs
-        that the namespace does not keep any more are left out. Raises ValueError for an `after` that is no position.
+        that the namespace does not keep any more are left out. Raises ValueError for an `after` that is not a position.
         """
         async for event in self._reader.stream(after, self._run):
             yield event

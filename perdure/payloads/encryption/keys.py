@@ -143,7 +143,7 @@ def is_configured() -> bool:
 def encryption_from_environment() -> Encryption | None:
     """Return what `PERDURE_ENCRYPTION_KEY`, `…_KEY_FILE` and `…_REQUIRED` say; None when none of them is set.
 
-    Raises `EncryptionError` for anything but usable keys: an empty variable is no way to do without encryption.
+    Raises `EncryptionError` for anything but usable keys: an empty variable does not turn encryption off.
     """
     text, path, required = os.environ.get(VARIABLE), os.environ.get(FILE_VARIABLE), _is_required()
     if text is not None and path is not None:
