@@ -227,7 +227,8 @@ class SessionUpdate(Update[SessionAnswer]):
             return None
         return (
             f"the id of its next run, {id!r}, is that of a workflow under way, of the type {other.workflow_type!r}, "
-            "which is not a run of the session: end that workflow, or wait; after a minute, the run takes the next number"
+            "which is not a run of the session: end that workflow, or wait; after a minute, the run takes the next "
+            "number"
         )
 
 
