@@ -180,21 +180,20 @@ def signature_fault(message: SessionMessage, by: Requesters) -> str | None:
     )
 
 
-def part_content(turn: int, part: ConversationRef) -> str:
-    """Return the content that a turn signs when it hands messages over to its session; a digest represents the
-    messages.
-    """
-    return content_of("hand_over", turn, part.base, part.version, part.digest)
+def part_content(turn: int, part: ConversationRef, handed_to: str) -> str:
+    """Return the content that a turn signs when it hands messages over to its session; a digest represents them."""
+    return content_of("hand_over", turn, part.base, part.version, part.digest, handed_to)
 
 
-def handed_over_by(by: Requesters | None, turn: int, part: ConversationRef) -> set[str] | None:
+def handed_over_by(by: Requesters | None, turn: int, part: ConversationRef, handed_to: str) -> set[str] | None:
     """Return the requesters of a turn's additions to this session; None where they are unknown.
 
     The part fits only this session's conversation, so it may arrive late, after a worker's outage.
     """
     if by is None:
         return None
-    return _own_keys().requesters([_request(by, part_content(turn, part), by.at, workflow.info().workflow_id)])
+    content = part_content(turn, part, handed_to)
+    return _own_keys().requesters([_request(by, content, by.at, workflow.info().workflow_id)])
 
 
 def passed_on(requests: Requests, place: str, content: str) -> Requesters | None:

@@ -54,7 +54,8 @@ class HandOver:
         """Return the requesters of this part, signed for the session; None if any of them is unknown."""
         if part is None or self._state.requests is None:
             return None
-        return passed_on(self._state.requests, self._turn.session, part_content(self._turn.turn, part))
+        content = part_content(self._turn.turn, part, self._input.handed_to)
+        return passed_on(self._state.requests, self._turn.session, content)
 
     async def hand_over(self, *, by_result: bool) -> None:
         """Hand the run's additions over to the session, after the run's last step. Never raises.

@@ -9,14 +9,16 @@ from typing import TypeVar, cast
 import pytest
 from temporalio.client import Client, WorkflowUpdateFailedError
 
+import perdure
 from perdure import ApprovalError
 from perdure.client import RunHandle, get_run, session, start_run
 from perdure.client.sessions.session import setup_of
 from perdure.client.updates import refusal_kind
+from perdure.conversation import ConversationRef
 from perdure.errors import RunCancelled
-from perdure.protocol.names import NOT_TAKEN, SEND, SESSION_WORKFLOW, STEER, WORKFLOW
+from perdure.protocol.names import HAND_OVER, NOT_TAKEN, SEND, SESSION_WORKFLOW, STEER, WORKFLOW
 from perdure.protocol.run import RunInput
-from perdure.protocol.session import SessionInput, SessionMessage, Taken
+from perdure.protocol.session import HandedOver, SessionInput, SessionMessage, Taken
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
@@ -195,3 +197,28 @@ async def test_a_session_that_somebody_else_has_started(
             run = await talk.send("Pay")
             assert await decided("ann", run) == "not_entitled"
             assert await decided("fay", run) == ("" if input is first else "not_entitled")
+
+
+async def test_what_fits_nothing_changes_no_agent(
+    stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sends a session what no turn has handed over does not choose the agent of its next turns."""
+    monkeypatch.setenv("PERDURE_VOUCH_KEY", KEYS)
+    paying = tool(needs_approval=True)(pay)
+    model = scripted(lambda request: asks(call("pay", "p1", euros=3)))
+    connection = {"endpoint": model.openai_endpoint}
+    lax = perdure.agent("openai/lax", connection=connection, name="lax", tools=[paying])
+    strict = perdure.agent("openai/strict", connection=connection, name="strict", tools=[paying], handoffs=[lax])
+    async with stage.worker([strict]):
+        talk = session(stage.client, strict, f"talk-{uuid.uuid4()}", task_queue=stage.task_queue, voucher=person("ann"))
+        first = await talk.send("Pay")
+        await wait_for(lambda: waits(first))
+        forged = HandedOver(
+            turn=1, reference=ConversationRef(base=9, version=9, digest=""), is_last=True, handed_to="lax"
+        )
+        await stage.client.get_workflow_handle(talk.id).signal(HAND_OVER, forged)
+        await stage.client.get_workflow_handle(first.id).terminate()
+        second = await talk.send("Pay once more")
+        await wait_for(lambda: waits(second))
+        assert [request.body["model"] for request in model.requests] == ["strict", "strict"]
+        await talk.cancel()

@@ -285,12 +285,12 @@ class Turns:
 
     def _add(self, turn: int, part: ConversationRef, end: HandedOver | RunOutput | RunFailure) -> bool:
         is_last = not isinstance(end, HandedOver) or end.is_last
-        if is_last and end.handed_to != self.handed_to:
-            self.handed_to, self._instructions = end.handed_to, None
         unread, unchecked = end.unread_steering, end.unchecked
         fits = self._conversation.hand_over(part, is_last=is_last, unread=unread, unchecked=unchecked)
+        if fits and is_last and end.handed_to != self.handed_to:
+            self.handed_to, self._instructions = end.handed_to, None
         if fits and self.requesters is not None:  # The run may have been steered by somebody else.
-            self._note_requesters(handed_over_by(end.requested_by, turn, part))
+            self._note_requesters(handed_over_by(end.requested_by, turn, part, end.handed_to))
         return fits
 
     async def take_result(self) -> None:
