@@ -133,7 +133,7 @@ class Model(Node):
     @classmethod
     def _have_one_list(cls, fallback: list[Model] | None) -> list[Model] | None:
         if any(other.fallback for other in fallback or ()):
-            raise ValueError("a fallback has no `fallback` of its own: write all models into one list")
+            raise ValueError("a fallback model can't have a `fallback`: write all models into one list")
         return fallback
 
     @property

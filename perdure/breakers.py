@@ -146,7 +146,7 @@ class Breaker:
 
     def _close(self) -> None:
         if self.state != "closed":
-            _log.warning("Calls of %s go on: it answers again (%d have waited)", self.name, self.waiting)
+            _log.warning("%s answers again: its calls resume (%d have waited)", self.name, self.waiting)
         self.state, self._seconds = "closed", FIRST_SECONDS
         self._refusals.clear()
 
@@ -158,7 +158,9 @@ class Breaker:
         self._refusals = [each for each in self._refusals if each[0] > now - WINDOW_SECONDS] + [(now, run)]
         is_repeated = len(self._refusals) >= REFUSALS and len({each for _, each in self._refusals}) >= RUNS
         if self.state == "closed" and is_repeated:
-            _log.warning("Calls of %s wait, for it refuses them (%s); one probes at times", self.name, refusal.text)
+            _log.warning(
+                "Calls of %s wait because it refuses them (%s); one probes from time to time", self.name, refusal.text
+            )
             self._open(now, self._seconds)
 
     def _open(self, now: float, seconds: float) -> None:

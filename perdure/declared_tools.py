@@ -128,7 +128,7 @@ class ApprovalPolicy(Node):
         if (self.escalate_after is None) != (self.to is None):
             raise ValueError("expected both `escalateAfter` and `to`, or neither")
         if self.by is not None and not self.by:
-            raise ValueError("`by` names no role: expected one at least, or no `by`")
+            raise ValueError("`by` is empty: expected at least one role, or no `by`")
         return self
 
     @property
@@ -148,7 +148,7 @@ class ApprovalPolicy(Node):
             return self
         by = self.by or other.by
         if self.by and other.by and not (by := [role for role in self.by if role in other.by]):
-            raise ValueError(f"no role may decide by both: {', '.join(self.by)}; and {', '.join(other.by)}")
+            raise ValueError(f"the policies share no role: {', '.join(self.by)}; and {', '.join(other.by)}")
         sooner = min((each for each in (self, other) if each.escalate_after), key=_escalation, default=self)
         return ApprovalPolicy(
             by=by,
@@ -160,9 +160,9 @@ class ApprovalPolicy(Node):
 
     def in_words(self) -> str:
         """Return the policy in words."""
-        who = " or ".join(self.by) if self.by else "anybody whom a gateway vouches for" if self.needs_vouch else ""
+        who = " or ".join(self.by) if self.by else "anybody identified by a gateway" if self.needs_vouch else ""
         several = f"{self.count} people" if self.count > 1 else ""
-        others = "who have not asked for it" if self.not_requester else ""
+        others = "not the requester" if self.not_requester else ""
         later = f"also {self.to} after {self.escalate_after:g} s" if self.escalate_after else ""
         return ", ".join(part for part in (who, several, others, later) if part) or "anybody"
 

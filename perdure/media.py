@@ -107,7 +107,7 @@ def described_content(kind: str, content: bytes, *, media_type: str | None = Non
         raise ValueError(f"{about} has {len(content):,} bytes: expected at most {MAX_MEDIA_BYTES:,}")
     type = media_type or media_type_of(content, name)
     if kind != "file" and type is None:
-        raise ValueError(f"{about} is not a known type of {kind}: name it, such as media_type='{kind}/…'")
+        raise ValueError(f"{about} has an unknown type: name it, such as media_type='{kind}/…'")
     if kind != "file" and type is not None and type.partition("/")[0] not in (kind, _CONTAINERS.get(kind)):
         raise ValueError(f"{about} is {type}: expected an {kind}")
     fields = {"source": base64.b64encode(content).decode(), "mediaType": type or UNKNOWN_TYPE}

@@ -26,7 +26,7 @@ VARIABLE = "PERDURE_VOUCH_KEY"
 FILE_VARIABLE = "PERDURE_VOUCH_KEY_FILE"
 """The environment variable with the path of a file that contains them."""
 UNDECIDABLE = (
-    "Nobody can decide about calls {}: who may is known by what a gateway signs, and this worker has no key. Give "
+    "Calls {} can't be decided: this worker has no key to verify the signature of a gateway. Give "
     f"gateways and workers the same {VARIABLE} (`perdure docs approvals`)"
 )
 VALID_SECONDS = 300.0

@@ -176,13 +176,13 @@ def refused_url(limits: WorkerLimits, url: str, *, with_secret: bool) -> Refused
     may."""
     server = server_in(url)
     if server is None:
-        return None if ANY in (limits.hosts or ()) else Refused(f"calls plain URLs of servers, not {url[:100]!r}")
+        return None if ANY in (limits.hosts or ()) else Refused(f"only calls plain URLs of servers, not {url[:100]!r}")
     name = server.address
     if limits.hosts is not None:
-        return None if is_listed(server, limits.hosts) else Refused(f"calls no host {name!r}", "hosts", name)
+        return None if is_listed(server, limits.hosts) else Refused(f"does not call the host {name!r}", "hosts", name)
     if with_secret:
-        return Refused(f"sends no secret of its own to {name!r}", "hosts", name)
-    return Refused(f"calls no host {name!r}", "hosts", name) if _gives_credentials(server) else None
+        return Refused(f"does not send its secrets to {name!r}", "hosts", name)
+    return Refused(f"does not call the host {name!r}", "hosts", name) if _gives_credentials(server) else None
 
 
 def wider_limits(limits: WorkerLimits, refused: Iterable[Refused]) -> WorkerLimits:

@@ -116,8 +116,8 @@ def test_the_stricter_of_file_and_function_counts() -> None:
     both = with_policy(spec, policy, is_function=True).deciders
     assert both is not None
     assert both.as_json == {"by": ["board"], "notRequester": True, "count": 2, "escalateAfter": 60.0, "to": "ceo"}
-    assert both.in_words() == "board, 2 people, who have not asked for it, also ceo after 60 s"
-    with pytest.raises(ConfigurationError, match="no role may decide by both: it; and finance, board"):
+    assert both.in_words() == "board, 2 people, not the requester, also ceo after 60 s"
+    with pytest.raises(ConfigurationError, match="the policies share no role: it; and finance, board"):
         with_policy(spec, ToolPolicy(approval=ApprovalPolicy(by=["it"])), is_function=True)
     kept = with_policy(spec, ToolPolicy(approval="never"), is_function=True)
     assert kept.deciders == spec.deciders
@@ -136,11 +136,11 @@ def test_deciders_that_are_none(deciders: Any) -> None:
     ("approval", "says"),
     [
         ("{roles: [x]}", "'roles'"),
-        ("{by: []}", "names no role"),
+        ("{by: []}", "`by` is empty"),
         ("{count: 0}", "greater than or equal to 1"),
         ("{escalateAfter: 60}", "expected both"),
         ("sometimes", "expected"),
-        ("{by: [finance]}", "Nobody can decide about calls of pay"),
+        ("{by: [finance]}", "Calls of pay can't be decided"),
     ],
 )
 def test_the_file_says_what_is_wrong(approval: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,10 +60,10 @@ async def test_no_variable_goes_to_a_stranger(
     agent = scripted_agent(model, api_key="${env:DATABASE_PASSWORD}")
     assert "--allow-env DATABASE_PASSWORD" in await why_refused(stage, agent)
     text = await why_refused(stage, agent, limits=WorkerLimits(env=["DATABASE_PASSWORD"]))
-    assert "model.connection.endpoint: this worker sends no secret of its own to '127.0.0.1:" in text
+    assert "model.connection.endpoint: this worker does not send its secrets to '127.0.0.1:" in text
     named = {"model": "planted-password"}
     text = await why_refused(stage, scripted_agent(model, api_key="${credential:model}"), credentials=named)
-    assert "this worker sends no secret of its own to '127.0.0.1:" in text
+    assert "this worker does not send its secrets to '127.0.0.1:" in text
     assert not model.requests
     async with stage.worker(limits=WorkerLimits(env=["DATABASE_PASSWORD"], hosts=["127.0.0.1"])):
         assert (await (await stage.start(agent)).result()).output == "done"
@@ -100,7 +100,7 @@ async def test_a_specification_leads_no_key_away(stage: Stage, scripted: Scripte
         ).model.connection  # type: ignore[union-attr]
         async with stage.worker(limits=SAFE, tool_kinds=kinds):
             run = await stage.start(agent, missing_tool_grace=0)
-            with pytest.raises(RunError, match="this worker sends no secret of its own to '127.0.0.1:"):
+            with pytest.raises(RunError, match="this worker does not send its secrets to '127.0.0.1:"):
                 await run.result()
         assert not evil.requests
         async with stage.worker(limits=WorkerLimits(hosts=["127.0.0.1"]), tool_kinds=kinds):

@@ -54,7 +54,7 @@ _UNTOLD = {"max_total_tokens": "untold_tokens", "max_tool_calls": "untold_calls"
 """Field of `RunOptions`, and the field of `LoopState` with further use of it that was not reported."""
 
 
-UNWATCHED_COST = "The cost of a model call is not known, so that warn_cost_usd may be passed unseen"
+UNWATCHED_COST = "The cost of a model call is unknown, so the run may pass warn_cost_usd unnoticed"
 
 
 def warning_of(options: RunOptions, state: LoopState) -> CostWarningData:
@@ -68,8 +68,8 @@ def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
     """The error of a cost that cannot be measured, which counts as a limit reached."""
     known = f"; the others have cost {format_usd(state.cost_usd)}" if state.cost_usd is not None else ""
     return LimitExceededError(
-        f"Budget not certain: max_cost_usd ({limit:g}) can't be held, because the cost of "
-        f"{count_of(state.unpriced_calls, 'model call')} is not known",
+        f"Budget not certain: max_cost_usd ({limit:g}) can't be enforced, because the cost of "
+        f"{count_of(state.unpriced_calls, 'model call')} is unknown",
         reason=f"max_cost_usd: no price for {count_of(state.unpriced_calls, 'model call')}{known}",
     )
 

@@ -29,7 +29,7 @@ NO_TOOLS_ADVICE = ". With tool_protocol='auto' or 'json', the prompt describes t
 DRAFT_STANDS = "The model's final response is empty: its earlier text is the answer"
 NOTHING_SAID = "The model's answer is empty"
 CUT_SHORT = "The reply was cut short (finish reason: {})"
-UNCOUNTED = "The provider counts no tokens: max_total_tokens is watched by an estimate of them"
+UNCOUNTED = "The provider counts no tokens: max_total_tokens uses an estimate"
 SLEPT = "[This run has just slept for {}: it had no worker. Your knowledge of the world may be out of date.]"
 """The message to the model with `on_stale="tell"`, in the role of a user."""
 CHARS_PER_TOKEN = 4

@@ -60,7 +60,7 @@ class ContextWindow(RunPart[Effects]):
         self.state.learned_budgets[self.model] = budget = max(1, int(sent * share))
         if not await self.trim():
             return False
-        text = f"The conversation is too long for {self.model or 'the model'}, it is cut to {budget:,} characters"
+        text = f"The conversation is too long for {self.model or 'the model'} and is cut to {budget:,} characters"
         self.emit_status(text, error.account)
         return sum(self.conversation.sizes) < sent
 

@@ -85,7 +85,7 @@ SECOND_HANDOFF = (
     "denied. If that agent is still to go on, call this again in your next reply"
 )
 """Nobody is asked about such a call."""
-TOO_CURIOUS = f"Error: Tool '{{}}' failed: it goes on asking after {MAX_QUESTIONS} questions to a person"
+TOO_CURIOUS = f"Error: Tool '{{}}' failed: it still asks after {MAX_QUESTIONS} questions to a person"
 MAX_SHOWN_ARGUMENTS = 8 * 1024
 """The most characters of edited arguments that the model reads; the event has them complete."""
 

@@ -51,7 +51,7 @@ def _with_api_key(node: Any, place: Place, fail: Fail) -> Any:
         return node
     where = (*place, "connection", CREDENTIAL_ID)
     if connection.get("apiKey") is not None:
-        fail(LoadError("stands beside `apiKey`, expected one of them"), where)
+        fail(LoadError("is set together with `apiKey`: expected one of them"), where)
     rest = {key: value for key, value in connection.items() if key != CREDENTIAL_ID}
     return {**node, "connection": {**rest, **_key(connection[CREDENTIAL_ID], where, fail)}}
 
@@ -177,7 +177,7 @@ def lock_beside(file: Path) -> LockDocument | None:
         return read_lock(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError as error:
         if path.is_symlink():  # A broken link was meant to be a lock.
-            raise LoadError(f"the lock {str(path)!r} can't be read: it is a link that leads nowhere") from error
+            raise LoadError(f"the lock {str(path)!r} can't be read: it is a broken link") from error
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise LoadError(f"the lock {str(path)!r} can't be read: {error}") from error

@@ -94,7 +94,7 @@ def refuse_promptflow(data: JsonView, fail: Callable[[LoadError, Place], object]
     name = configuration.get("connection") if isinstance(configuration, Mapping) else None
     if isinstance(name, str) and not has_other_model:
         text = (
-            f"{name!r:.60} is a connection of promptflow, whose store of connections is not known here: write "
+            f"{name!r:.60} is a connection of promptflow, whose store of connections perdure can't read: write "
             "azure_endpoint and api_key (`${env:NAME}`), or `model.connection: {kind: reference, name: …}`, or name "
             "another model with the run (`--model`)"
         )
@@ -179,7 +179,7 @@ class Migration:
                 model.setdefault("provider", provider)
                 self._move((*old, key), ("model", "provider"), f": {provider}" if provider != value else "")
             elif key == "connection" and isinstance(value, str):
-                self._note((*old, key), "is of promptflow's store, and has no effect")
+                self._note((*old, key), "belongs to promptflow's store, and has no effect")
             elif key in _NAMES_OF_MODELS:
                 model.setdefault("id", value)
                 self._move((*old, key), ("model", "id"))

@@ -112,7 +112,7 @@ def _name_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
     for key in ("inputs", "outputs", "tools"):
         yield from _list_problems(asset.get(key), (key,))
     if answer_in(asset) is not None and any(each.get("name") for _, each in maps_in(asset.get("outputs"))):
-        yield ANSWER, "is another answer than `outputs`: expected one of them"
+        yield ANSWER, "declares an answer, and so does `outputs`: expected one of them"
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         yield from _list_problems(tool.get("parameters"), (*place, "parameters"))
 

@@ -91,7 +91,7 @@ def entra_token(provider: str) -> str:
     except (ServiceRequestError, ServiceResponseError) as error:
         raise ModelError(f"Entra ID: {error}", kind="connection", provider=provider) from None
     except AzureError as error:
-        raise ModelError(f"Entra ID gives no token: {error}", kind="authentication", provider=provider) from None
+        raise ModelError(f"Entra ID did not issue a token: {error}", kind="authentication", provider=provider) from None
     return token
 
 

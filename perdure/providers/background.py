@@ -260,7 +260,7 @@ class BackgroundResponse:
         """Request no further background response over this connection, and log why."""
         _in_foreground.add(self.call.client)
         url = str(self.call.client.base_url)
-        _log.info("No responses in the background from %s: %s (perdure docs background-responses)", url, why)
+        _log.info("No background responses from %s: %s (perdure docs background-responses)", url, why)
 
     def has_read(self, number: Any) -> bool:
         """Return whether the event with that number was read."""

@@ -150,7 +150,7 @@ def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, pro
         if AZURE_KEY.fits(endpoint):
             return "azure_ad_token_provider", partial(asyncio.to_thread, entra_token, provider)
         raise _misconfiguration(
-            f"A token of Entra ID goes to Azure's hosts, and {endpoint!r} is none. If it is yours, name it in "
+            f"A token of Entra ID only goes to Azure's hosts, not to {endpoint!r}. If that host is yours, name it in "
             f"{ENDPOINT_VARIABLE} of the worker's environment",
             provider,
         )

@@ -28,7 +28,10 @@ _FAILURES: Mapping[Failure, tuple[ModelErrorKind, str]] = {
     "refused": ("refusal", "Model refused: {said}"),
     "empty": ("empty", "The model's answer is empty{details}"),
     "broken": ("invalid_response", "The reply ended in a fault{details}"),
-    "overflow": ("context_length", "The conversation fills the model's context window, so that it could say nothing"),
+    "overflow": (
+        "context_length",
+        "The conversation leaves no room for an answer in the model's context window",
+    ),
 }
 
 

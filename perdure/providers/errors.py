@@ -73,8 +73,8 @@ def _unknown_text(status: int | None, body: Any) -> str:
 
 def _redirect_text(headers: Mapping[str, str]) -> str:
     server = server_in(headers.get("location"))
-    where = f"another server, {server}" if server else "something that is not the URL of a server"
-    return f"It redirects to {where}, where no request goes: if it should, write that in `endpoint` of the connection"
+    where = f"another server, {server}" if server else "a target that is not a URL"
+    return f"It redirects to {where}, where no request goes: if it should, write it as `endpoint` of the connection"
 
 
 def error_from_exception(error: Exception, *, provider: str) -> ModelError:

@@ -25,7 +25,7 @@ _SEQUENCES = (
 
 
 NO_ACTION = (
-    "Mock answer {} is an action of the JSON protocol, and this agent calls tools natively: it is taken as text. The "
+    "Mock answer {} is an action of the JSON protocol, and this agent calls tools natively: it is read as text. The "
     "agent's file may say `metadata: {{perdure: {{toolProtocol: json}}}}`"
 )
 

@@ -161,7 +161,7 @@ def _result(message: Message, open_calls: list[_Renamed], server: Recipient) -> 
         open_calls.remove(found)
     new = found.new if found else old
     if not server.dialect.sees and any(not isinstance(part, TextPart) for part in message.parts):
-        words = f"not shown: {server.dialect.name} takes text alone"
+        words = f"not shown: {server.dialect.name} only accepts text"
         parts = [
             part if isinstance(part, TextPart) else TextPart(value=f"[{part.kind}, {words}]") for part in message.parts
         ]

@@ -37,7 +37,7 @@ def require_rates(rates: Mapping[str, float]) -> dict[str, float]:
         if not isinstance(rate, int | float) or not math.isfinite(rate) or rate <= 0:
             raise ConfigurationError(f"the rate of {name!r} is {rate!r}: expected calls per second, above 0")
         if not all(name.split("/", 1)):
-            raise ConfigurationError(f"{name!r} has a rate and names no provider or model, as `openai/gpt-4o` does")
+            raise ConfigurationError(f"the rate {name!r} lacks a provider or model: expected e.g. `openai/gpt-4o`")
     return dict(rates)
 
 

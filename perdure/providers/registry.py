@@ -65,8 +65,8 @@ def _provider(key: str, api_type: str) -> Provider | None:
 
 _API_TYPES = ("chat", "responses")
 _NO_AGENTS = {
-    "embedding": "an embedding model answers with numbers",
-    "image": "an image model answers with a picture",
+    "embedding": "an embedding model returns numbers",
+    "image": "an image model returns a picture",
 }
 
 

@@ -111,20 +111,22 @@ def part_problem(part: Media, taken: AcceptedMediaTypes, api: str) -> str | None
     url, types = taken[part.kind]
     content = base64_data(part)
     if content is None:
-        return None if url else f"{api} takes no URL of {_NAMES[part.kind]}: {_CONTENT}{_OR.get(part.kind, '')}"
+        return (
+            None if url else f"{api} does not accept a URL of {_NAMES[part.kind]}: {_CONTENT}{_OR.get(part.kind, '')}"
+        )
     if types and content.media_type and not content.media_type.startswith(types):
         listed = ", ".join(f"{type}*" if type.endswith("/") else type for type in types)
-        return f"{api} takes no {_NAMES[part.kind]} of type {content.media_type}: expected {listed}"
+        return f"{api} does not accept {_NAMES[part.kind]} of type {content.media_type}: expected {listed}"
     return None
 
 
 def kind_problem(kind: str, taken: AcceptedMediaTypes, api: str) -> str | None:
     """Return why the API can't take any part of this kind; None if it can. Never raises."""
-    return None if kind in taken else f"{api} takes no {_NAMES[kind]}: {_INSTEAD[kind]}"
+    return None if kind in taken else f"{api} does not accept {_NAMES[kind]}: {_INSTEAD[kind]}"
 
 
 _CONTENT = "give the content itself, from Python as pathlib.Path, on the command line as NAME=@FILE"
-_OR = {"file": ", or choose `apiType: responses`, which takes such URLs"}
+_OR = {"file": ", or choose `apiType: responses`, which accepts such URLs"}
 
 
 def base64_data(part: Media) -> Base64Data | None:

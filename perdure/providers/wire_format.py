@@ -43,11 +43,11 @@ INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
 _NO_KEY_SENT = (
     "no key was sent to {}: write `apiKey: ${{env:NAME}}` in the agent's connection; a key of the worker's environment "
-    "goes by itself only to its provider, and where OPENAI_BASE_URL, AZURE_OPENAI_ENDPOINT or ANTHROPIC_BASE_URL say"
+    "is only sent to its provider, and to the server in OPENAI_BASE_URL, AZURE_OPENAI_ENDPOINT or ANTHROPIC_BASE_URL"
 )
 _UNKNOWN_MODEL = "the model is named by `id` below `model` in the agent's file, or by --model"
 _AZURE = (
-    "Azure answers so, too, where its connection has no `apiVersion` and `endpoint` is not the root of the resource: "
+    "Azure also answers this if the connection has no `apiVersion` and `endpoint` is not the root of the resource: "
     "perdure docs providers"
 )
 MAX_REFUSED = 20
@@ -372,4 +372,4 @@ def _odd_counts(usage: Any) -> list[str]:
     counts = usage if isinstance(usage, dict) else {"usage": usage}
     known = [name for name in counts if name == "usage" or str(name).endswith("_tokens")]
     odd = {name: counts[name] for name in known if counts[name] is not None and count(counts, name) != counts[name]}
-    return [f"The provider reports a usage that can't be, and is not counted: {odd!r:.200}"] if odd else []
+    return [f"The provider reports an impossible usage, which is not counted: {odd!r:.200}"] if odd else []

@@ -248,9 +248,7 @@ def _require_map(value: object, place: Place) -> None:
 
 
 def _refuse(value: object, place: Place) -> None:
-    raise ValueError(
-        "not a setting of an agent's file: the starter of a run gives it (RunOptions, or the command line)"
-    )
+    raise ValueError("not a setting of an agent's file: set it when you start a run (RunOptions, or the command line)")
 
 
 def _read_session(value: object, place: Place, settings: Settings, session: SessionSettings) -> None:

@@ -242,7 +242,7 @@ def test_other_addresses_in_any_spelling_are_called(host: str) -> None:
 @pytest.mark.parametrize("url", ["https://crm.example@evil.example", "https://evil.example\\.crm.example", "HTTP:evil"])
 def test_an_address_that_can_be_read_in_two_ways(url: str) -> None:
     [found] = refusals(at(url), WorkerLimits(hosts=["crm.example"]))
-    assert "this worker calls plain URLs of servers" in str(found.refused)
+    assert "this worker only calls plain URLs of servers" in str(found.refused)
 
 
 def test_the_owners_address_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:

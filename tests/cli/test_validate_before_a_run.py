@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "an embedding model": (
         model("apiType: embedding"),
         "a.prompty:5: error: model.apiType: Unsupported API type: embedding. Expected chat or responses: an embedding "
-        "model answers with numbers and is not an agent",
+        "model returns numbers",
     ),
     "an image model": (
         model("apiType: image"),

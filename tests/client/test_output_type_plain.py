@@ -130,7 +130,7 @@ async def test_from_a_file(stage: Stage, scripted: Callable[[Any], ScriptedModel
 
 
 def test_a_file_has_one_answer() -> None:
-    with pytest.raises(LoadError, match=r"metadata\.perdure\.output: is another answer than `outputs`"):
+    with pytest.raises(LoadError, match=r"metadata\.perdure\.output: declares an answer, and so does `outputs`"):
         load_dict({"metadata": {"perdure": {"output": OUTPUT}}, "outputs": {"city": {"kind": "string"}}})
     with pytest.raises(LoadError, match=r"metadata\.perdure\.output\.kind"):
         load_dict({"metadata": {"perdure": {"output": {"kind": "nonsense"}}}})

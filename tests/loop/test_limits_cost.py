@@ -67,7 +67,7 @@ async def test_a_call_without_a_price_ends_a_run_with_a_limit() -> None:
     stage = Stage(asking(0.1), asking(None, 1), tools=TOOLS, max_cost_usd=0.5)
     with pytest.raises(LimitExceededError) as failure:
         await stage.play()
-    text = "Budget not certain: max_cost_usd (0.5) can't be held, because the cost of 1 model call is not known"
+    text = "Budget not certain: max_cost_usd (0.5) can't be enforced, because the cost of 1 model call is unknown"
     assert str(failure.value) == text
     assert failure.value.reason == "max_cost_usd: no price for 1 model call; the others have cost $0.10"
 

@@ -96,7 +96,7 @@ async def test_what_was_learned_is_kept_in_the_state_and_told() -> None:
     await run.run()
     (budget,) = run.learned.values()
     assert 0.8 * 6_000 < budget <= 0.9 * 6_000
-    assert run.said() == [f"The conversation is too long for openai/small, it is cut to {budget:,} characters"]
+    assert run.said() == [f"The conversation is too long for openai/small and is cut to {budget:,} characters"]
 
 
 async def test_a_compactor_writes_the_summary() -> None:

@@ -307,7 +307,7 @@ DIFFERS = {
     "{% if things.includes('a') %}x{% endif %}": "`.includes()` is JavaScript: write `… in things`",
     "{{ facts.items }}": "`.items` is a method here: write `facts['items']`",
     "{{ facts.keys }}": "`.keys` is a method here",
-    "{% if facts.none == none %}x{% endif %}": "what is missing equals none in Nunjucks only: write `is defined`",
+    "{% if facts.none == none %}x{% endif %}": "a missing value equals none in Nunjucks only: add `is defined`",
     "{{ text[1:3] }}": "a slice of a text is a text here, a list of characters for Nunjucks",
     "{% if text %}x{% elseif flag %}y{% endif %}": "`elseif` is Nunjucks' own: write `elif`",
     "{% switch text %}{% case 'a' %}x{% endswitch %}": "`switch` is Nunjucks' own: write `if` and `elif`",

@@ -77,7 +77,7 @@ def test_the_id_of_a_credential_in_a_connection() -> None:
     assert agent.model
     assert agent.model.connection
     assert agent.model.connection.api_key == "${credential:7}"
-    with pytest.raises(LoadError, match="stands beside `apiKey`, expected one of them"):
+    with pytest.raises(LoadError, match="is set together with `apiKey`: expected one of them"):
         load_dict({"model": {"id": "m", "connection": {**connection, "apiKey": "${env:KEY}"}}})
 
 

@@ -67,12 +67,12 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "a way out": (lambda folder: "../outside.png", "is neither a URL nor base64, nor a file that may be read: give "),
     "no file": (lambda folder: "none.png", r"'none.png' is neither .*give pathlib.Path\('none.png'\)"),
-    "another kind of file": (lambda folder: "a.prompty", "'a.prompty' is not a known type of image"),
+    "another kind of file": (lambda folder: "a.prompty", "'a.prompty' has an unknown type"),
     "a missing Path": (lambda folder: folder / "none.png", r"the file can't be read \(No such file"),
     "a folder": (lambda folder: folder, "is not a regular file"),
     "a file URL": (lambda folder: "file:///etc/passwd", "is on one machine"),
     "a data: URI without base64": (lambda folder: "data:text/plain,hi", "has no base64"),
-    "text as bytes": (lambda folder: b"hello", "not a known type of image"),
+    "text as bytes": (lambda folder: b"hello", "has an unknown type"),
     "a file that is open as text": (lambda folder: (folder / "a.prompty").open(), "open in mode 'rb'"),
 }
 

@@ -197,7 +197,7 @@ async def test_without_it_as_before_and_asked_once(
     assert [bool(body.get("background")) for body in server.bodies] == [True] + [False] * (len(server.bodies) - 1)
     assert len(server.made) == 2
     [line] = [record.getMessage() for record in caplog.records if record.name == "perdure.runs"]
-    assert line.startswith("No responses in the background from http://127.0.0.1:")
+    assert line.startswith("No background responses from http://127.0.0.1:")
 
 
 async def test_failed(server: BackgroundServer) -> None:

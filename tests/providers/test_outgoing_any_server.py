@@ -94,7 +94,7 @@ def test_what_each_server_gets_of_an_image() -> None:
         move.ask(server, agent, ("look", "{}"), ("look", "{}"))
         sent = json.dumps(provider_for(agent).to_request(agent, move.messages))
         assert ("iVBORw0KGgo" in sent) == server.sees, server.name
-        assert server.sees or "takes text alone" in sent, server.name
+        assert server.sees or "only accepts text" in sent, server.name
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.__name__.lower())

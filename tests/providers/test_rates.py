@@ -40,7 +40,7 @@ def test_what_has_a_rate_is_a_text(name: Any) -> None:
 
 @pytest.mark.parametrize("name", ["", "openai/", "/gpt-4o"])
 def test_a_rate_names_a_provider_or_a_model(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="names no provider or model"):
+    with pytest.raises(ConfigurationError, match="lacks a provider or model"):
         require_rates({name: 1.0})
 
 

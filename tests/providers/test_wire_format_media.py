@@ -34,13 +34,16 @@ PARTS: dict[str, dict[str, Any]] = {
     "no source at all": {"kind": "image", "source": "photo.png"},
 }
 REFUSED = {
-    (CHAT, "audio by URL"): "OpenAI Chat Completions takes no URL of audio: give the content itself",
-    (CHAT, "file by URL"): "takes no URL of files: give the content itself, .* or choose `apiType: responses`",
+    (CHAT, "audio by URL"): "OpenAI Chat Completions does not accept a URL of audio: give the content itself",
+    (CHAT, "file by URL"): "does not accept a URL of files: give the content itself, .* or choose `apiType: responses`",
     (CHAT, "no source at all"): "'photo.png' is neither a URL nor base64",
-    (RESPONSES, "audio by URL"): "OpenAI Responses takes no URL of audio",
+    (RESPONSES, "audio by URL"): "OpenAI Responses does not accept a URL of audio",
     (RESPONSES, "no source at all"): "'photo.png' is neither a URL nor base64",
-    (ANTHROPIC, "audio in base64"): "Anthropic takes no audio: send its transcript, or choose a model that listens",
-    (ANTHROPIC, "audio by URL"): "Anthropic takes no audio",
+    (
+        ANTHROPIC,
+        "audio in base64",
+    ): "Anthropic does not accept audio: send its transcript, or choose a model that listens",
+    (ANTHROPIC, "audio by URL"): "Anthropic does not accept audio",
     (ANTHROPIC, "no source at all"): "'photo.png' is neither a URL nor base64",
 }
 CASES = [(api, wire, name) for api, wire in zip((CHAT, RESPONSES, ANTHROPIC), WIRES, strict=True) for name in PARTS]
@@ -68,7 +71,7 @@ def test_of_a_tools_result_the_model_is_told_what_it_cannot_be_sent(api: tuple[s
 def test_anthropic_names_the_types_that_it_takes() -> None:
     zipped = {"kind": "file", "source": "AAAA", "mediaType": "application/zip"}
     with pytest.raises(
-        UnsupportedMediaError, match=r"no files of type application/zip: expected application/pdf, text/\*"
+        UnsupportedMediaError, match=r"does not accept files of type application/zip: expected application/pdf, text/\*"
     ):
         to_request(agent(ANTHROPIC), [{"role": "user", "content": [zipped]}])
 
@@ -114,7 +117,7 @@ async def test_a_run_that_the_model_cannot_be_sent_is_not_started(stage: Stage, 
         }
     )
     inputs, messages = ({"said": "UklGRg=="}, None) if has_template else (None, [audio])
-    with pytest.raises(UnsupportedMediaError, match="Anthropic takes no audio"):
+    with pytest.raises(UnsupportedMediaError, match="Anthropic does not accept audio"):
         await start_run(stage.client, calling, inputs, messages=messages, task_queue=stage.task_queue)
 
 
@@ -127,7 +130,7 @@ async def test_a_tool_that_returns_audio_does_not_end_a_run(stage: Stage) -> Non
             declared = {"name": "record", "kind": "function"}
             run = await stage.start(scripted_agent(model, [declared], wire="anthropic"))
             assert (await run.result()).output == "No sound here."
-        assert "[audio, not shown: Anthropic takes no audio" in str(model.requests[1].body["messages"])
+        assert "[audio, not shown: Anthropic does not accept audio" in str(model.requests[1].body["messages"])
 
 
 def test_parts_are_made_of_files_and_bytes(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ def test_parts_are_made_of_files_and_bytes(tmp_path: Path) -> None:
         AudioPart.from_file(jpeg)
     with pytest.raises(ValueError, match="the image is empty"):
         ImagePart.from_bytes(b"")
-    with pytest.raises(ValueError, match="not a known type of image"):
+    with pytest.raises(ValueError, match="unknown type"):
         ImagePart.from_bytes(b"hello")
     with pytest.raises(FileNotFoundError):
         ImagePart.from_file(tmp_path / "none.png")

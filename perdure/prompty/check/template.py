@@ -141,7 +141,7 @@ def _loop(node: Any, kinds: Kinds) -> Iterator[str]:
 def _comparison(node: Any, kinds: Kinds) -> Iterator[str]:
     sides = [node.expr, *(operand.expr for operand in node.ops)]
     if any(isinstance(side, nodes.Const) and side.value is None for side in sides):
-        yield "what is missing equals none in Nunjucks only: write `is defined` beside it"
+        yield "a missing value equals none in Nunjucks only: add `is defined`"
 
 
 def _slice(node: Any, kinds: Kinds) -> Iterator[str]:
@@ -273,7 +273,7 @@ def _roles(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]:
         for match in _ROLE_OF_A_VALUE.finditer(text):
             line = first_line + text.count("\n", 0, match.start())
             advice = "declare an input of kind thread, or loop over a history with `{{item.role}}:` (user, assistant)"
-            yield warning((), f"{match[0].strip()!r}: a role that a value names is refused (§6.3): {advice}", line)
+            yield warning((), f"{match[0].strip()!r}: a role from a value is refused (§6.3): {advice}", line)
     for match in _LONE_WORD.finditer(text):
         word = match[1].lower()
         hint = did_you_mean(word, ROLES)

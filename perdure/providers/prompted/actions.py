@@ -22,7 +22,7 @@ INVALID = "Invalid "
 """The beginning of the text that describes an action's error."""
 MAX_KEPT = 8 * 1024
 """The characters of an unreadable action that the call keeps."""
-SECOND = "The model has written more than one action in one reply: only the first one counts"
+SECOND = "The model wrote several actions in one reply: only the first one counts"
 _WRITE = "Write one JSON object and nothing else, its names and texts in double quotes"
 
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)

@@ -191,8 +191,8 @@ def _kept_content(message: Message) -> JsonView | None:
 
 
 FINAL = "Now provide your final response to the user."
-ACTS_LATE = "The model was asked for its final response and has written an action, which is carried out"
-ACTS_TOO_LATE = "The model was asked for its final response and has written an action, for which no step is left"
+ACTS_LATE = "Instead of its final response, the model wrote an action, which is executed"
+ACTS_TOO_LATE = "Instead of its final response, the model wrote an action, and no step is left for it"
 MAX_RAW = 64 * 1024
 """The characters of a reply that are recorded as the model wrote them, besides the calls in them."""
 
