@@ -125,7 +125,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"octopus": {"PruningStrategy": ["FIFO"]}}, "expected FIFO, Summarize, SlidingWindow"),
     ({"octopus": {"ToolResultTruncator": {"max": 3}}}, "metadata.octopus.ToolResultTruncator.max: unknown setting"),
     ({"octopus": {"ToolResultTruncator": 0}}, "expected a whole number, at least 1"),
-    ({"kaos": {"max_steps": 3, "reasoningLoopMaxSteps": 4}}, "another setting there says 3 of the same"),
+    ({"kaos": {"max_steps": 3, "reasoningLoopMaxSteps": 4}}, "another setting there is 3 of the same"),
     ({"kaos": {"tool_call_mode": "json"}}, "expected auto, native, string"),
     ({"kaos": "yes"}, "metadata.kaos: expected a map of settings"),
     ({"kaos": {}, "octopus": {}}, "settings of Octopus too"),
