@@ -227,7 +227,7 @@ def _out_of_range(id: str, at: int, before: ConversationBefore, *, is_closed: bo
 def _require_question(chain: Chain, at: int, messages: list[Message]) -> None:
     if messages and messages[-1].role == "assistant":
         raise ValueError(
-            f"at={at}: there, run {chain.workflow_id!r} has given its answer: say what comes next (steer), "
+            f"at={at}: there, run {chain.workflow_id!r} has given its answer: add the next message (steer), "
             "or fork before an earlier iteration"
         )
 

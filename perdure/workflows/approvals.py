@@ -80,8 +80,8 @@ class OpenApproval:
         if decision.vouch is None:
             raise refusal(
                 "unvouched",
-                f"about tool {self.pending.name!r} may decide: {policy.in_words()}. Nobody vouches for who has sent "
-                "this decision: decide through a gateway that has PERDURE_VOUCH_KEY (`perdure docs approvals`)",
+                f"about tool {self.pending.name!r} may decide: {policy.in_words()}. The sender of this decision "
+                "could not be verified: decide through a gateway that has PERDURE_VOUCH_KEY (`perdure docs approvals`)",
             )
         if decision.digest is None:
             raise refusal("stale", f"expected the digest of the call, which is {self.pending.digest!r}")

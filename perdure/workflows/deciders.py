@@ -87,13 +87,13 @@ def _require_other(vouch: Vouch, opened: OpenApproval, requests: Requests) -> No
     if names is None:
         raise refusal(
             "not_entitled",
-            f"nobody may decide about tool {opened.pending.name!r}: nobody vouches for all who have started this run "
-            "or have said something to it, and who decides must be none of them (notRequester)",
+            f"no decision about tool {opened.pending.name!r} is possible: the requesters of this run could not be "
+            "verified, and the decider must not be one of them (notRequester)",
         )
     if vouch.name in names:
         raise refusal(
             "not_entitled",
-            f"{_name_of(vouch)} has asked for what this run does: somebody else decides about tool "
+            f"{_name_of(vouch)} is a requester of this run: somebody else decides about tool "
             f"{opened.pending.name!r} (notRequester)",
         )
 

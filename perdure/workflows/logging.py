@@ -98,8 +98,8 @@ def workers_were_lost(error: ActivityError) -> None:
     """Log that all attempts of a model call were lost with their workers, and that more follow."""
     log(
         logging.ERROR,
-        "begins a model call anew: each worker that tried it was lost (%s). Look into the logs of the workers: if this "
-        "very call ends them, cancel the run",
+        "starts a model call again: each worker that tried it was lost (%s). Read the logs of the workers: if this "
+        "call kills them, cancel the run",
         error.cause,
     )
 

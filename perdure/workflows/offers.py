@@ -35,8 +35,8 @@ Result = TypeVar("Result")
 SECONDS_AFTER_A_HOLD = 10.0
 """After a hold, the missing thing is offered to all workers of the queue for at least this long."""
 NOBODY_ELSE = (
-    "Nobody can decide about calls of {}: who decides must not have asked for the run (notRequester), and no gateway "
-    "vouches for who has. Start the run through a gateway"
+    "Calls of {} cannot be approved: the decider must not be a requester of the run (notRequester), and no gateway has "
+    "verified its requesters. Start the run through a gateway"
 )
 Start = Callable[[Offer | None], Awaitable[Result]]
 """Starts an activity and awaits it. Raises `ActivityError`."""
