@@ -157,7 +157,7 @@ async def test_nobody_decides_without_the_right_by(send: Send, turn: Waits) -> N
         told = await send(turn, tried)
         assert (await handle.status()).pending_approvals == [turn.pending], (tried, told)
         if tried.who in ("ann", "erin", "bob", "carl", "hal") and not tried.is_stale:
-            assert "may not decide" in told or "has asked for what this run does" in told, (tried, told)
+            assert "may not decide" in told or "is a requester of this run" in told, (tried, told)
         if tried.who in ("dora", "nobody"):
             assert "Paid" not in told
             assert "euros" not in told, (tried, told)

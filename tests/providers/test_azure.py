@@ -130,7 +130,9 @@ async def test_a_stranger_gets_no_key_and_no_token(
         monkeypatch.setenv(variable, "planted")
     sent = await called(recorded, agent(CHAT, connection={"endpoint": recorded.url, **connection}))
     assert "planted" not in str(sent.headers)
-    with pytest.raises(ModelError, match="A token of Entra ID only goes to Azure's hosts, not to 'http://127.0.0.1:") as caught:
+    with pytest.raises(
+        ModelError, match="A token of Entra ID only goes to Azure's hosts, not to 'http://127.0.0.1:"
+    ) as caught:
         await called(recorded, agent(CHAT, connection={"kind": "foundry", "endpoint": recorded.url}))
     assert caught.value.kind == "configuration"
 
