@@ -89,7 +89,7 @@ async def limited(folder: Path, scripted: Scripted, runs: int, seconds: float) -
 
         await wait_for(is_seen)
         await it.metric("perdure_breaker_open", 1)
-        assert "wait, for it refuses them" in it.log.read_text()
+        assert "wait because it refuses them" in it.log.read_text()
         until[0] = time.monotonic() + seconds
         await asyncio.sleep(seconds)
         refused = sum(request.step == 1 for request in model.requests)
