@@ -239,7 +239,7 @@ class Heart:
         self.streamed: StreamedText | None = None
         """The model's output so far, as the next heartbeat carries it; None before `speak`."""
         self.is_full = False
-        """Whether the output exceeds what heartbeats carry."""
+        """Whether the output is too long for a heartbeat."""
         self._details = tuple(details)
         self._readers = readers or Readers()
         self._run = ""

@@ -130,7 +130,7 @@ def _absent(deleted: Sequence[Deletion]) -> list[str]:
 
 
 def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[DeletionTarget]]) -> JsonObject:
-    """Report what was found and what remains; return it as JSON."""
+    """Report the deleted runs and the remaining ones; return the report as JSON."""
     histories, values = sum(each.histories for each in deleted), sum(each.values for each in deleted)
     gone = {id for each in deleted for id in each.runs}
     if nothing := _absent(deleted):

@@ -21,7 +21,7 @@ from ..text import one_line
 from .ask_person import asker_of, this_user
 from .console import answer, answers_beside_says, describe_spending, say
 from .lines import how_to_go_on
-from .problems import DONE, FAILED, INTERRUPTED, explain
+from .problems import DONE, FAILED, INTERRUPTED, explained
 from .progress import Progress
 from .recorded_run import read_recorded, waiting_shown
 from .run_options import option_name
@@ -113,9 +113,7 @@ async def _do_what_is_typed(handle: RunHandle, screen: Screen) -> None:
                 await handle.steer(line, by=this_user())
                 say(f"    {SENT}", "faint")
         except Exception as error:
-            if (explained := explain(error)) is None:
-                raise
-            say(f"    {explained.text}", "bad")
+            say(f"    {explained(error)}", "bad")
 
 
 SENT = "sent; the agent reads it before its next model call"

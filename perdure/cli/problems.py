@@ -64,6 +64,13 @@ _EXIT_CODES: dict[type[Exception], int] = {
 }
 
 
+def explained(error: Exception) -> str:
+    """Return the text of an expected error. Raises any other error again: it is a fault of the program."""
+    if (explanation := explain(error)) is None:
+        raise error
+    return explanation.text
+
+
 def explain(error: Exception) -> Explanation | None:
     """Return the message about the error and the exit code; None for an unexpected error."""
     if isinstance(error, ApprovalError):

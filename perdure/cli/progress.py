@@ -90,7 +90,7 @@ class Progress:
             say(line, self._tone)
 
     def _below(self) -> list[Line]:
-        """Return what is under way, and the line that is being written."""
+        """Return the lines of the current calls, and the unfinished line of the answer."""
         text, width = visible(self._partial), self._screen.columns if self._screen else 80
         written = [Line(text[start : start + width], self._tone) for start in range(0, len(text), width)]
         return [*self._story.under_way(), *written]

@@ -97,7 +97,7 @@ def run(
 
 
 def _from_file(request: RunRequest) -> StartArguments:
-    """Load what the run begins with; say what is wrong before a server starts."""
+    """Load the agent and its inputs, and report their faults before a server starts."""
     if request.detach and request.sources.scripted:
         raise UsageProblem("--detach and --scripted exclude each other: the scripted model ends with this command")
     if request.detach and request.sources.mock:

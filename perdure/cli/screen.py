@@ -27,10 +27,10 @@ _KEPT_LINES = 8
 
 
 class Screen:
-    """Gives the lines that are typed, and asks questions.
+    """Reads the lines that a person types, and asks questions.
 
     Args:
-        said: What was said before, for the arrow keys.
+        said: Earlier messages, for the arrow keys.
     """
 
     def __init__(self, said: Iterable[str]) -> None:
@@ -39,9 +39,9 @@ class Screen:
         self.left = asyncio.Event()
         """Set when the person wants to leave: by Ctrl-D, by Ctrl-C twice, or by a command."""
         self.below: Callable[[], Sequence[Line]] = list
-        """Returns what is under way."""
+        """Returns the lines of the current calls, shown below the prompt."""
         self.advice = ""
-        """Said at Ctrl-C."""
+        """Printed at the first Ctrl-C."""
         self._asked: asyncio.Future[str] | None = None
         self._is_advised = False
         self._session: PromptSession[str] = PromptSession(

@@ -244,7 +244,7 @@ async def _show(run_id: str, as_json: bool) -> None:
 
 
 async def summary(server: ServerConnection, handle: RunHandle) -> JsonObject:
-    """Read the run as JSON: what it is, how it stands, and its iterations.
+    """Read the run as JSON: its agent, its status, and its iterations.
 
     Raises `RPCError` when there is no such run.
     """

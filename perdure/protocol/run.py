@@ -3,7 +3,7 @@ queues."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -211,6 +211,14 @@ NOT_ASKED_FOR = {"requested_by", "carried", "loop_version", "search_attributes",
 """The fields of the input of a run or a session that a signature leaves out: they do not change the work."""
 
 
+def given_values(model: Exchanged, *, without: Collection[str] = ()) -> JsonObject:
+    """Return the fields that differ from their defaults as JSON, so that a field added later changes no signature.
+
+    `without` names fields to leave out.
+    """
+    return model.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(without))
+
+
 class RunInput(Exchanged):
     """The argument of the workflow, with which a run or a further link of it starts."""
 
@@ -253,8 +261,7 @@ class RunInput(Exchanged):
     @property
     def content(self) -> str:
         """Return the signed content: the work that the run does for its requesters."""
-        asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=NOT_ASKED_FOR)
-        return content_of("start", asked)
+        return content_of("start", given_values(self, without=NOT_ASKED_FOR))
 
     @property
     def conversation_elsewhere(self) -> CarriedConversation | None:

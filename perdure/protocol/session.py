@@ -16,7 +16,7 @@ from ..settings.agent_file import options_after_handoff
 from ..tool_calls import PendingApproval
 from ..vouching import Requesters, content_of
 from .outcome import Held, RunFailure, RunOutput
-from .run import NOT_ASKED_FOR, CarriedConversation, RecordedOptions
+from .run import NOT_ASKED_FOR, CarriedConversation, RecordedOptions, given_values
 
 WhileBusy = Literal["steer", "queue", "reject"]
 
@@ -55,8 +55,7 @@ class SessionSetup(Exchanged):
     @property
     def digest(self) -> str:
         """Digest, equal for equal setups whatever their form in JSON."""
-        asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=32).hexdigest()
+        return blake2b(json.dumps(given_values(self), sort_keys=True).encode(), digest_size=32).hexdigest()
 
 
 _NOT_SIGNED = {"requested_by", "setup", "traceparent"}
@@ -89,8 +88,7 @@ class SessionMessage(Exchanged):
 
         A later session of the same id does not take the message.
         """
-        said = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_SIGNED)
-        return content_of("send", origin, said)
+        return content_of("send", origin, given_values(self, without=_NOT_SIGNED))
 
     @property
     def text_digest(self) -> str:
@@ -238,5 +236,4 @@ class SessionInput(Exchanged):
     @property
     def content(self) -> str:
         """Return the content that the starter signs: the setup, and all other settings of the session."""
-        asked = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=NOT_ASKED_FOR)
-        return content_of("session", asked)
+        return content_of("session", given_values(self, without=NOT_ASKED_FOR))

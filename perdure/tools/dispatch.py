@@ -130,7 +130,7 @@ class ToolBox:
         return await take_inventory(self._handlers, asking, self._loop, self._resources, may_ask=may_ask)
 
     async def close(self) -> None:
-        """Close what kinds and tools have opened; log what remains open after `CLOSE_SECONDS`."""
+        """Close the connections of kinds and tools; log those still open after `CLOSE_SECONDS`."""
         kinds, resources = self._handlers.kinds, self._resources
         for opened, close in ((kinds.open_kinds, kinds.close), (resources.open_ones, resources.close)):
             if opened:

@@ -54,7 +54,7 @@ def _accept_all(*_: Any) -> None:
 
 
 def _additional(validator: Any, keyword: Any, instance: Any, schema: JsonView) -> Any:
-    """Skip it beside `patternProperties`, whose expressions determine the additional properties."""
+    """Skip the check if the schema has `patternProperties`, whose patterns decide which properties are additional."""
     return (
         None if "patternProperties" in schema else _KNOWN["additionalProperties"](validator, keyword, instance, schema)
     )

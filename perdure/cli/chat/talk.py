@@ -19,7 +19,7 @@ from ..ask_person import this_user
 from ..console import keep_stdout_for_answers, say
 from ..follow import SENT, cancel_from_terminal
 from ..lines import Line
-from ..problems import DONE, explain
+from ..problems import DONE, explained
 from ..recorded_run import waiting_shown
 from ..screen import Screen, open_screen
 from .open import Opened
@@ -39,13 +39,11 @@ class Commands:
         """Text → id of a message that nothing has confirmed: typed again, it counts once."""
 
     async def do(self, line: str) -> None:
-        """Do what the line says; what goes wrong is said, and the conversation goes on."""
+        """Carry out the line; print an error, and let the conversation continue."""
         try:
             await self._do(line)
         except Exception as error:
-            if (explained := explain(error)) is None:
-                raise
-            say(f"    {explained.text}", "bad")
+            say(f"    {explained(error)}", "bad")
             if isinstance(error, SessionError) and error.kind == "unconfirmed":
                 say("    the arrow keys bring it back; sent again, it counts once", "faint")
 
@@ -88,7 +86,7 @@ class Commands:
             say("    /queue TEXT: expected the message that begins the next turn", "bad")
 
     async def cancel(self, _: str) -> None:
-        """Cancel the run under way."""
+        """Cancel the current run."""
         if self._following.current:
             await cancel_from_terminal(self._following.current)
         else:

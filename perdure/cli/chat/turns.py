@@ -20,7 +20,7 @@ from ...text import count_of, one_line
 from ..console import answer, describe_call, describe_spending, say
 from ..follow import Detached, alongside, shown_to_the_end
 from ..lines import Line, typed_text
-from ..problems import explain
+from ..problems import explained
 from ..progress import Progress
 from ..screen import Screen
 from ..server_connection import ServerConnection, run_under_way
@@ -166,10 +166,9 @@ class Following:
             _say_failure(handle, error)
             return
         except Exception as error:
-            if (explained := explain(error)) is None:
-                raise
+            text = explained(error)
             shown.end_line()
-            say(f"    {explained.text}", "bad")
+            say(f"    {text}", "bad")
             return
         shown.show_output(result.output)
         say(f"    {handle.id}: {describe_spending(result)}", "faint")
