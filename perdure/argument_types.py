@@ -47,6 +47,7 @@ _ARGUMENTS = {
     "inputs": of_type("a mapping from the names of inputs to their values, or the text of the only one", Mapping, str),
     "options": of_type("RunOptions, or a mapping of their fields", RunOptions, Mapping),
     "messages": Expected("a list of messages", is_list),
+    "parts": Expected("a list of ImagePart, FilePart and AudioPart", is_list, may_be_absent=False),
     "message": of_type("a text", str, may_be_absent=False),
     "tools": Expected(_FUNCTIONS, lambda value: isinstance(value, Mapping) or is_list(value) or _is_toolset(value)),
     "tool": Expected(

@@ -13,7 +13,7 @@ from perdure.client.sessions.session import setup_of
 from perdure.conversation import ConversationRef
 from perdure.declared_tools import ApprovalPolicy, ToolPolicy
 from perdure.errors import ConfigurationError
-from perdure.messages import Message
+from perdure.messages import FilePart, ImagePart, Message
 from perdure.prompty.check.check import check
 from perdure.protocol.run import CarriedConversation, RunInput, TurnOf
 from perdure.protocol.session import SessionInput, SessionMessage, SessionSetup
@@ -211,6 +211,7 @@ def test_all_that_a_session_does_is_signed() -> None:
     of_message = {
         "text": "Pay",
         "id": "2",
+        "parts": [ImagePart(source="https://a/b")],
         "while_busy": "queue",
         "by": "ann",
         "role": "task-delegation",
@@ -219,4 +220,6 @@ def test_all_that_a_session_does_is_signed() -> None:
     for name, said in of_message.items():
         assert message.model_copy(update={name: said}).content("first") != message.content("first"), name
     assert message.content("another") != message.content("first")
+    parts = [[kind(source="https://a/b")] for kind in (ImagePart, FilePart)]
+    assert len({message.model_copy(update={"parts": each}).content("first") for each in parts}) == 2
     assert of_message.keys() == SessionMessage.model_fields.keys() - {"setup", "requested_by", "traceparent"}

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from ..messages import Message, Part, TextPart
 from ..tool_calls import PendingApproval
 from .ag_ui_stream import ThreadStream
 from .chats import Chat, ChatTurn, PersonDecision, stop_route
@@ -18,6 +19,7 @@ from .identity import Identity
 from .operations import json_body, known_route
 from .problems import HttpProblem, run_headers
 from .sse import event_stream, with_keepalives
+from .words import media_part
 
 PREFIX = "/ag-ui"
 
@@ -47,8 +49,9 @@ async def _answer(chat: Chat, given: core.RunAgentInput, request: Request) -> Re
     if turn is not None and given.resume:
         await chat.decide(turn, _decisions(turn, given.resume))
     last = given.messages[-1] if given.messages else None
-    if isinstance(last, core.UserMessage) and not (turn and await _was_said(turn, _text_of(last))):
-        found = await chat.say(_text_of(last), last.id, turn)
+    said = _said_in(last) if isinstance(last, core.UserMessage) else None
+    if last and said and not (turn and await _was_said(turn, said.text)):
+        found = await chat.say(said, last.id, turn)
         if found.has_ended and (latest := await chat.turn()):
             found = latest.found  # A message of an earlier turn is not new.
     elif turn is not None:
@@ -69,13 +72,19 @@ async def _was_said(turn: ChatTurn, text: str) -> bool:
     return said[-1:] == [text]
 
 
-def _text_of(message: core.UserMessage) -> str:
-    """Return a person's text. Raises `HttpProblem` for anything but text."""
+def _said_in(message: core.UserMessage) -> Message:
+    """Return a person's message. Raises `HttpProblem` for a file that only its provider has."""
     if isinstance(message.content, str):
-        return message.content
-    if any(not isinstance(part, core.TextPart) for part in message.content):
-        raise HttpProblem(422, "invalid", "messages: a thread takes text, no files")
-    return "".join(part.text for part in message.content if isinstance(part, core.TextPart))
+        return Message.user(message.content)
+    return Message(role="user", parts=[_part_of(each) for each in message.content])
+
+
+def _part_of(part: core.ContentPart) -> Part:
+    if isinstance(part, core.TextPart):
+        return TextPart(value=part.text)
+    if isinstance(part.source, core.FileSource):
+        raise HttpProblem(422, "invalid", "messages: expected the content of a file or its URL, not its id elsewhere")
+    return media_part(part.source.value, part.source.mime_type or f"{part.type}/*")
 
 
 def _decisions(turn: ChatTurn, entries: Sequence[core.ResumeEntry]) -> dict[str, PersonDecision]:

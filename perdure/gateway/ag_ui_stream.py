@@ -78,9 +78,16 @@ class _Thread:
         theirs = [each for each in given if each.role in ("user", "assistant", "tool")]
         told = list(self.messages)
         for place, (own, other) in enumerate(zip(told, theirs, strict=False)):
-            if (own.role, own.content) == (other.role, other.content):
-                told[place] = own.model_copy(update={"id": other.id})
+            if (own.role, own.content) == (other.role, _text_of(other.content)):
+                told[place] = own.model_copy(update={"id": other.id, "content": other.content})
         return core.MessagesSnapshotEvent(messages=told)
+
+
+def _text_of(content: Any) -> Any:
+    """Return the text of what a person says and shows; other content as it is."""
+    if not isinstance(content, list):
+        return content
+    return "".join(each.text for each in content if isinstance(each, core.TextPart))
 
 
 class ThreadStream:

@@ -13,12 +13,14 @@ from starlette.routing import BaseRoute
 
 from ..events import RunEvent
 from ..json_types import JsonObject
+from ..messages import Message, TextPart
 from .ai_sdk_stream import MessageStream
 from .chats import Chat, ChatTurn, PersonDecision, ToldText, chat_named_in, stop_route, waiting_id
 from .gateway import FoundRun, Gateway, digest_of
 from .identity import Identity
 from .operations import json_body, known_route
 from .problems import HttpProblem, Lenient, Listed
+from .words import media_part, text_and_parts
 
 PREFIX = "/ai"
 RECENT_SECONDS = 300.0
@@ -28,6 +30,9 @@ RECENT_SECONDS = 300.0
 class _Part(Lenient):
     type: str
     text: str = ""
+    url: str = ""
+    media_type: str = Field(default="", alias="mediaType")
+    filename: str | None = None
     id: Any = None
     state: Any = None
     approval: Any = None
@@ -39,11 +44,14 @@ class _Message(Lenient):
     parts: Listed[_Part] = []
 
     @property
-    def text(self) -> str:
-        """The message's text. Raises `HttpProblem` for a file: sessions accept text only."""
-        if any(each.type == "file" for each in self.parts):
-            raise HttpProblem(422, "invalid", "messages: a chat takes text, no files")
-        return "".join(each.text for each in self.parts if each.type == "text")
+    def said(self) -> Message:
+        """The user's text and files."""
+        parts = [
+            media_part(each.url, each.media_type, each.filename) if each.type == "file" else TextPart(value=each.text)
+            for each in self.parts
+            if each.type in ("text", "file")
+        ]
+        return Message(role="user", parts=parts)
 
 
 class PageRequest(Lenient):
@@ -70,7 +78,7 @@ class PageRequest(Lenient):
         """Return how often a user says this after the message of that id; 0 if there is no such message."""
         ids = [each.id for each in self.messages]
         after = self.messages[ids.index(id) + 1 :] if id in ids else []
-        return sum(each.role == "user" and each.text == text for each in after)
+        return sum(each.role == "user" and each.said.text == text for each in after)
 
 
 class AiSdkDialect:
@@ -133,16 +141,19 @@ async def _say(chat: Chat, asked: PageRequest, turn: ChatTurn | None) -> FoundRu
         key = digest_of([last.id, asked.trigger, turn.found.id if turn else ""])
     elif turn and (answered := await _answer_question(chat, turn, asked)):
         return answered
-    return await chat.say(last.text, key, turn)
+    return await chat.say(last.said, key, turn)
 
 
 async def _answer_question(chat: Chat, turn: ChatTurn, asked: PageRequest) -> FoundRun | None:
     """Take a message as the answer to the model's question; None if no question waits."""
-    text = asked.messages[-1].text
+    said, key = asked.messages[-1].said, asked.messages[-1].id
+    text = said.text
     questions = [turn.id_of(each) for each in turn.pending if each.question]
     if questions:
         # A page that has not received the question sends the message before it again.
-        if not await chat.has_taken(text, asked.messages[-1].id):
+        if not await chat.has_taken(said, key):
+            if text_and_parts(said.parts)[1]:
+                return None  # An answer is a text.
             await chat.decide(turn, {questions[0]: PersonDecision(True, answer=text)})
         return turn.found
     times = asked.times_said_after(turn.found.id, text)

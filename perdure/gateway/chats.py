@@ -28,6 +28,7 @@ from .held import begun, until_held
 from .identity import Identity
 from .operations import known_route
 from .problems import HttpProblem
+from .words import text_and_parts
 
 TAKING_TIMEOUT = timedelta(seconds=3)
 """Time to wait for a worker to accept a message."""
@@ -88,28 +89,30 @@ class Chat:
         except HttpProblem:
             return None
 
-    async def say(self, text: str, key: str, before: ChatTurn | None) -> FoundRun:
+    async def say(self, said: Message, key: str, before: ChatTurn | None) -> FoundRun:
         """Send a message, which counts once per key, and return the run that reads it.
 
         `before` is the chat's turn before the message. Raises as `Session.send` does, and `HttpProblem` for a message
         that would wait for a decision.
         """
-        if not text.strip():
+        text, parts = text_and_parts(said.parts)
+        if not (text.strip() or parts):
             raise HttpProblem(422, "invalid", "the message is empty: expected a text")
-        pending = before.pending if before else ()
-        if pending and session_settings(self.offer.agent).while_busy == "queue":
+        pending, id = before.pending if before else (), _message_id(said, key)
+        is_queued = parts or session_settings(self.offer.agent).while_busy == "queue"
+        if pending and is_queued and not await self.has_taken(said, key):
             raise HttpProblem(409, "waiting", f"{pending[0].name} waits for a decision, and the message behind it")
         session = await self.gateway.session(self.identity, self.id, self.offer)
-        sent = await session.send(text, message_id=_message_id(text, key), by=self.identity.name)
+        sent = await session.send(text, parts=parts, message_id=id, by=self.identity.name)
         found = await begun(self.gateway, self.identity, sent)
         if before and before.found.id == found.id and not before.found.has_ended:
-            return await self._reader_of(found, text)
+            return await self._reader_of(found, said.text)
         return found
 
-    async def has_taken(self, text: str, key: str) -> bool:
+    async def has_taken(self, said: Message, key: str) -> bool:
         """Return whether the message was sent before, judging without its session's earlier links."""
         session = await self.gateway.session(self.identity, self.id, self.offer)
-        sent = self.gateway.client.get_workflow_handle(session.id).get_update_handle(_message_id(text, key))
+        sent = self.gateway.client.get_workflow_handle(session.id).get_update_handle(_message_id(said, key))
         try:
             await sent.result(rpc_timeout=TAKING_TIMEOUT)
         except WorkflowUpdateRPCTimeoutOrCancelledError:
@@ -185,9 +188,10 @@ def stop_route(path: str, gateway: Gateway, refuse: Callable[[HttpProblem], Resp
     return known_route(path, "POST", gateway, stop, refuse)
 
 
-def _message_id(text: str, key: str) -> str:
+def _message_id(said: Message, key: str) -> str:
     """Return the id under which a session accepts the message once."""
-    return digest_of([key, text])
+    text, parts = text_and_parts(said.parts)
+    return digest_of([key, text, *(each.model_dump(mode="json") for each in parts)])
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,10 @@ from .gateway import Gateway, OfferedAgent
 from .held import unless_held
 from .identity import Identity
 from .openai_chat import ChatCompletion
-from .openai_wire import ChatMessage, request_in
+from .openai_wire import ChatMessage, message_of, request_in
 from .operations import json_body, known_route
 from .problems import HttpProblem
+from .words import text_and_parts
 
 SESSION_HEADER = "x-session-id"
 MAX_EVENTS = 1000
@@ -174,8 +175,10 @@ class _KaosCompletion(ChatCompletion):
         """Send the last message of a user, or the last task: the session has the rest of the history."""
         session = await self._gateway.session(self._identity, id, self._offer)
         last = users[-1]
+        text, parts = text_and_parts(message_of(last).parts)
         run = await session.send(
-            last.text,
+            text,
+            parts=parts,
             while_busy="queue",
             message_id=key or None,
             by=self._identity.name,

@@ -11,16 +11,18 @@ from starlette.responses import Response, StreamingResponse
 
 from ..client import RunHandle, Session
 from ..client.sessions.session import instructions
-from ..errors import RunNotFound
+from ..errors import RunNotFound, SessionError
 from ..json_types import JsonObject, JsonView
-from ..messages import Message, TextPart
+from ..messages import Message, Part, TextPart
 from ..options import RunOptions
 from .attempts import Attempt
 from .ending import GatewayEnds
 from .gateway import Gateway, OfferedAgent, digest_of
 from .ghosts import without_files
+from .held import begun
 from .identity import Identity
 from .problems import run_headers
+from .words import text_and_parts
 
 ORIGIN_NAME = "gateway:openai"
 """The `PerdureOrigin` of runs started here."""
@@ -129,29 +131,49 @@ class AgentRequest:
     async def say_in_session(self, id: str, users: Sequence[Message]) -> RunHandle | None:
         """Send the last user message to the session of that id; the client sends the whole history.
 
-        Return None if the history differs from the session's: a message was edited, or another answer is wanted.
+        Return None if the history differs from the session's: a message was edited, or another answer is wanted. Return
+        None also for an image or a file that the session has no room for.
         """
         session = await self.gateway.session(self.identity, id, self.offer)
-        said = [without_files(each.text) for each in users]
+        said = [_words(each) for each in users]
         known = await _said_in(session)
-        if known not in (said[:-1], said):
-            return None
-        if known == said and not self.key:
-            return None  # The same message again: another answer is wanted, or it is a retry without a key.
-        if any(not isinstance(part, TextPart) for part in users[-1].parts):
-            return None  # Sessions accept text only.
-        message = self.key or digest_of([id, said])
-        return await session.send(users[-1].text, while_busy="steer", message_id=message, by=self.identity.name)
+        if not _tell(said[:-1], known) and not (self.key and _tell(said, known)):
+            return None  # Also the same message again without a key: another answer is wanted, or it is a retry.
+        text, parts = text_and_parts(users[-1].parts)
+        try:
+            return await self.send(session, text, parts, self.key or digest_of([id, said]))
+        except SessionError as error:
+            if parts and error.kind == "too_large":
+                return None
+            raise
+
+    async def send(self, session: Session, text: str, parts: Sequence[Part], message_id: str) -> RunHandle:
+        """Send a message to the session, and return the run that reads it, which has begun. Raises as `unless_held`."""
+        run = await session.send(text, parts=parts, while_busy="steer", message_id=message_id, by=self.identity.name)
+        if parts:  # It may have waited for the run before it.
+            await begun(self.gateway, self.identity, run)
+        return run
+
+
+def _words(message: Message) -> list[str]:
+    """Return the text of a user's message, and then the sources of its images and files."""
+    return [without_files(message.text), *(each.source for each in message.parts if not isinstance(each, TextPart))]
+
+
+def _tell(said: Sequence[list[str]], known: Sequence[list[str]]) -> bool:
+    """Return whether a client tells what the session knows; of messages before the last it may leave out the files."""
+    pairs = zip(said, known, strict=False)
+    return len(said) == len(known) and all(each in (other, other[:1]) for each, other in pairs)
 
 
 def _first(headers: Mapping[str, str], names: Sequence[str]) -> str:
     return next((value for name in names if (value := headers.get(name, "").strip())), "")
 
 
-async def _said_in(session: Session) -> list[str]:
+async def _said_in(session: Session) -> list[list[str]]:
     """Return the user messages of a session; [] for one that has not begun."""
     try:
         messages = await session.messages()
     except RunNotFound:
         return []
-    return [without_files(each.text) for each in messages if each.role == "user"]
+    return [_words(each) for each in messages if each.role == "user"]

@@ -90,7 +90,15 @@ _APPROVAL_STATUS = {
 }
 _COMPLETION_STATUS = {"unknown": 404, "too_large": 413, "unreadable": 422}
 _TRY_AGAIN = ("early", "crowded", "unconfirmed")
-_SESSION_STATUS = {"busy": 409, "closing": 409, "refused": 409, "ended": 409, "unconfirmed": 503, "vouch": 503}
+_SESSION_STATUS = {
+    "busy": 409,
+    "closing": 409,
+    "refused": 409,
+    "ended": 409,
+    "too_large": 413,
+    "unconfirmed": 503,
+    "vouch": 503,
+}
 _RPC_STATUS = {RPCStatusCode.NOT_FOUND: 404, RPCStatusCode.RESOURCE_EXHAUSTED: 429}
 
 

@@ -71,7 +71,8 @@ class Creation:
         if self._said.decisions:
             return await self._decide()
         found = await self._previous_run()
-        if found is not None and not found.has_ended:
+        waits = found is not None and session_of(found.id) and self._said.text_and_parts[1]
+        if found is not None and not found.has_ended and not waits:
             return await self._go_on(found)
         if not self._said.words:
             raise BadParameter("input", "input: expected a message of the role `user`")
@@ -114,7 +115,7 @@ class Creation:
         """Send the new messages to a session; equal requests at the same `place` count once."""
         request = [self._asking.key] if self._asking.key else [self._asked.model_dump(mode="json"), place]
         message = digest_of(["responses", *request])
-        return await session.send(self._said.text, while_busy="steer", message_id=message, by=self._identity.name)
+        return await self._asking.send(session, *self._said.text_and_parts, message)
 
     async def _start(self, found: FoundRun | None) -> RunHandle:
         """Start a run with the previous run's conversation, or with that of the request."""

@@ -15,6 +15,7 @@ from ..json_types import JsonObject, JsonView
 from ..messages import FilePart, ImagePart, Message, Part, TextPart, Usage
 from .openai_wire import BadParameter
 from .problems import HttpProblem, Lenient, Listed
+from .words import text_and_parts
 
 _RESPONSE_ID = re.compile(r"resp_(\d{1,6})(b?)_(.{1,400})", re.DOTALL)
 
@@ -184,10 +185,21 @@ class Said:
 
     @property
     def text(self) -> str:
-        """The text of the new messages. Raises `BadParameter` for other content than text."""
-        if any(not isinstance(part, TextPart) for each in self.words for part in each.parts):
-            raise BadParameter("input", "input: a conversation continues with text: a session takes no files")
-        return "\n\n".join(filter(None, (each.text for each in self.words)))
+        """The text of the new messages, for a run in progress. Raises `BadParameter` for other content than text."""
+        text, parts = self.text_and_parts
+        if parts:
+            raise BadParameter("input", "input: a run in progress reads text only: send files when it has ended")
+        return text
+
+    @property
+    def text_and_parts(self) -> tuple[str, list[Part]]:
+        """The new messages as one message to a session."""
+        texts, parts = list[str](), list[Part]()
+        for each in self.words:
+            text, more = ("", each.parts) if parts else text_and_parts(each.parts)
+            texts.append(text)
+            parts += more
+        return "\n\n".join(filter(None, texts)), parts
 
 
 def said_in(asked: ResponseRequest) -> Said:

@@ -1,11 +1,13 @@
-"""Sentences shared by all dialects: the end of an answer, and questions to a person."""
+"""Words shared by all dialects: the end of an answer, questions to a person, and a person's message."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
+from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart
 from ..text import one_line
 from ..tool_calls import PendingApproval, Vote
 
@@ -27,6 +29,23 @@ CUT_SHORT: Mapping[str, str] = {
 def output_text(output: Any) -> str:
     """Return a run's output as text; other values as JSON."""
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+
+
+def text_and_parts(parts: Sequence[Part]) -> tuple[str, list[Part]]:
+    """Return the text with which a message begins, and the parts after it, as `Session.send` takes them."""
+    texts = [each.value for each in takewhile(lambda part: isinstance(part, TextPart), parts) if each.kind == "text"]
+    return "".join(texts), list(parts[len(texts) :])
+
+
+def media_part(source: str, media_type: str, filename: str | None = None) -> Part:
+    """Return the part for content of this type, which may be as little as `image/*`."""
+    told = None if media_type.endswith("/*") else media_type or None
+    match media_type.partition("/")[0].lower():
+        case "image":
+            return ImagePart(source=source, mediaType=told)
+        case "audio":
+            return AudioPart(source=source, mediaType=told)
+    return FilePart(source=source, mediaType=told, filename=filename)
 
 
 def with_deciders(text: str, pending: PendingApproval) -> str:

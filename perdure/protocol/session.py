@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ..agents import RecordedAgent, RecordedAgents
 from ..conversation import ConversationRef
-from ..messages import Exchanged, JsonObject, Message, Usage, unless_empty, unless_none
+from ..messages import Exchanged, JsonObject, Message, Part, Usage, unless_empty, unless_none
 from ..settings.agent_file import options_after_handoff
 from ..tool_calls import PendingApproval
 from ..vouching import Requesters, content_of
@@ -68,6 +68,8 @@ class SessionMessage(Exchanged):
     text: str
     id: str
     """Identifies the message, so that a duplicate counts once."""
+    parts: list[Part] = unless_empty([])
+    """Images, files and recordings, which follow the text. A message with parts never steers: it waits for a turn."""
     while_busy: WhileBusy = "steer"
     """The handling while a run is active: let the run read it, start the next run with it, or refuse it."""
     by: str | None = None
@@ -88,12 +90,16 @@ class SessionMessage(Exchanged):
 
         A later session of the same id does not take the message.
         """
-        return content_of("send", origin, given_values(self, without=_NOT_SIGNED))
+        given = given_values(self, without=_NOT_SIGNED)
+        # Without its kind, an image would be signed as a file of the same content is.
+        parts = [each.model_dump(mode="json", by_alias=True) for each in self.parts]
+        return content_of("send", origin, {**given, "parts": parts} if parts else given)
 
     @property
     def text_digest(self) -> str:
-        """Digest, equal for equal texts."""
-        return blake2b(self.text.encode(), digest_size=8).hexdigest()
+        """Digest, equal for equal texts and parts."""
+        said = [self.text, *(each.model_dump_json(by_alias=True) for each in self.parts)]
+        return blake2b("".join(said).encode(), digest_size=8).hexdigest()
 
 
 class Taken(Exchanged):
@@ -109,7 +115,7 @@ class Taken(Exchanged):
     """For a queued message, how many turns after the current one its own turn comes; later if another workflow has the
     id `run_id`."""
     text_digest: str = unless_empty("")
-    """The digest of the message's text, which reveals another text under the same id."""
+    """The digest of the message's text and parts, which reveals another message under the same id."""
 
 
 class SessionNote(Exchanged):
@@ -188,6 +194,7 @@ class QueuedMessage(Exchanged):
 
     text: str
     id: str
+    parts: list[Part] = unless_empty([])
     role: Literal["user", "task-delegation"] = "user"
     traceparent: str = unless_empty("")
 

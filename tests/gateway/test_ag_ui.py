@@ -157,7 +157,7 @@ async def test_a_question_a_stop_a_failure_and_what_is_no_request(
 
         good: Seen = {"threadId": thread, "runId": "r", "messages": []}
         wrong = [{}, {**good, "threadId": "a/b"}, {**good, "threadId": f"{thread}-new"}, {**good, "messages": [1]}]
-        picture = {"type": "image", "source": {"type": "url", "value": "http://x/y.png"}}
+        picture = {"type": "image", "source": {"type": "file", "value": "file-1"}}
         wrong.append({**good, "messages": [{"id": "1", "role": "user", "content": [picture]}]})
         assert {(await http.post("/ag-ui/tested", json=each)).status_code for each in wrong} == {422}
         cut = await http.post("/ag-ui/tested", json=good, headers={"Last-Event-ID": "2:nonsense"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx2
 import openai
@@ -132,6 +133,36 @@ async def test_a_conversation_of_a_front_end_is_a_session(scripted: Scripted, se
         other = await client.chat.completions.create(model="tested", messages=edited, extra_headers=chat)
         assert other.choices[0].message.content == "Another."
     assert [each["content"] for each in model.requests[-1].body["messages"]] == ["Something else", "Hello.", "And now?"]
+
+
+PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
+SEE: list[dict[str, Any]] = [
+    {"type": "text", "text": "What is it?"},
+    {"type": "image_url", "image_url": {"url": PIXEL}},
+]
+
+
+async def test_a_chat_with_an_image_is_one_session(scripted: Scripted, serve_agents: Serve) -> None:
+    """The last two requests have it as clients do that send images once, and the other image is another chat's."""
+    model = scripted(in_turn("A pixel.", "Red.", "Small.", "Another."))
+    async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
+        chat = {"X-OpenWebUI-Chat-Id": served.gateway.task_queue}
+        said: list[Any] = [{"role": "user", "content": SEE}]
+        for number, (answer, next) in enumerate((("A pixel.", "Colour?"), ("Red.", "Size?"), ("Small.", "")), 1):
+            raw = await client.chat.completions.with_raw_response.create(
+                model="tested", messages=said, extra_headers=chat
+            )
+            assert raw.parse().choices[0].message.content == answer
+            assert raw.headers["x-perdure-run"] == f"{served.gateway.task_queue}/{number}"
+            said = [*said, {"role": "assistant", "content": answer}, {"role": "user", "content": next}]
+            if number == 2:
+                said[0] = {"role": "user", "content": SEE[0]["text"]}
+        another = {"role": "user", "content": [SEE[0], {**SEE[1], "image_url": {"url": PIXEL.replace("Ug", "Uw")}}]}
+        other = await client.chat.completions.with_raw_response.create(
+            model="tested", messages=[another, *said[1:]], extra_headers=chat
+        )
+        assert not other.headers["x-perdure-run"].startswith(f"{served.gateway.task_queue}/")
+    assert [each.body["messages"][0]["content"] for each in model.requests[:3]] == [SEE] * 3
 
 
 async def test_errors_are_the_clients_own(scripted: Scripted, serve_agents: Serve) -> None:

@@ -174,6 +174,23 @@ async def test_conversations_are_sessions(scripted: Scripted, serve_agents: Serv
         assert (await client.conversations.delete(talk.id)).deleted
 
 
+async def test_an_image_goes_on_with_a_conversation(scripted: Scripted, serve_agents: Serve) -> None:
+    url = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
+    content = [{"type": "input_text", "text": "B"}, {"type": "input_image", "image_url": url, "detail": "low"}]
+    model = scripted(in_turn("One.", "Two.", "Three."))
+    async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
+        talk = await client.conversations.create()
+        await client.responses.create(model="tested", input="A", conversation=talk.id)
+        image: Any = [{"role": "user", "content": content}]
+        second = await client.responses.create(model="tested", input=image, conversation=talk.id)
+        third = await client.responses.create(model="tested", input="C", previous_response_id=second.id)
+        assert [second.id[-2:], third.id[-2:], third.output_text] == ["/2", "/3", "Three."]
+        shown = [each.content[-1].type async for each in client.conversations.items.list(talk.id, order="asc")]
+        assert shown[2] == "input_image"
+    seen = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
+    assert all(each.body["messages"][2]["content"][1] == seen for each in model.requests[1:])
+
+
 async def test_a_clients_own_retry_starts_nothing_twice(scripted: Scripted, serve_agents: Serve) -> None:
     model = scripted(in_turn("One.", "Two.", "Three.", "Four."))
     async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:

@@ -21,6 +21,7 @@ from perdure.tools import tool
 from ..support.agents import QUESTION, scripted_agent
 from ..support.comparison import fingerprints, links, portable, run_in_process
 from ..support.gates import GatedReplies
+from ..support.sessions import SessionStage, talk
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .test_large_conversations import noise
@@ -132,6 +133,22 @@ async def test_readers_store_nothing(stage: Stage, scripted: Scripted, tmp_path:
     assert await run.trace()
     assert await run.events()
     assert {file: file.stat().st_mtime_ns for file in files(tmp_path)} == before
+
+
+async def test_an_image_of_three_megabytes_in_a_session(
+    short_histories: WorkflowEnvironment, task_queue: str, scripted: Scripted, tmp_path: Path
+) -> None:
+    """Without a storage there is no place for it; with one, a message has up to 6 MiB."""
+    session = SessionStage(storing_client(short_histories, tmp_path), task_queue, scripted(talk))
+    image = ImagePart(source=noise(LARGE, "seed"), mediaType="image/png")
+    async with session.worker():
+        await session.start()
+        for text, parts in (("see", [image]), ("two", []), ("three", [])):
+            assert await session.said(text, parts=parts) == f"re: {text}"
+            await session.idle()
+    assert all(image.source in str(each.body["messages"][1]) for each in session.model.requests)
+    assert (await session.link()).conversation.messages[1].parts == [TextPart(value="see"), image]
+    await session.replay()
 
 
 async def is_held(run: RunHandle) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Generic, Literal
@@ -19,7 +19,7 @@ from ...errors import RenderError, RunNotFound
 from ...events import RunEvent
 from ...history.chain import Chain
 from ...loop.state import LOOP_VERSION
-from ...messages import Message
+from ...messages import Message, Part
 from ...options import MAX_SECONDS, RunOptions
 from ...payloads.converter import with_converter
 from ...payloads.encryption.codec import sealed_text
@@ -27,7 +27,7 @@ from ...payloads.failures import require_sendable
 from ...prompty.prepare import prepare
 from ...prompty.rich_values import with_media_read
 from ...protocol.session import SessionInput, SessionMessage, SessionSetup, SessionStatus, Taken, WhileBusy
-from ...providers.registry import require_model
+from ...providers.registry import require_media, require_model
 from ...redaction import redactor
 from ...settings.agent_file import SessionSettings, session_settings, with_cadence, with_on_failure
 from ...text import valid_json, valid_text
@@ -220,6 +220,7 @@ class Session(Generic[T]):
         self,
         text: str,
         *,
+        parts: Sequence[Part] = (),
         while_busy: WhileBusy | None = None,
         message_id: str | None = None,
         by: str | None = None,
@@ -231,15 +232,17 @@ class Session(Generic[T]):
         read the message, before its next model call; what it does not read any more opens the next turn. `queue` lets
         the message wait for a turn of its own: the handle then waits until that run begins, whatever it is asked, and
         raises `SessionError` of the kind `ended` when the session ends before. `reject` raises `SessionError` of the
-        kind `busy`. A message that is sent again under its `message_id` counts once; another text under the same id
-        raises `SessionError` of the kind `refused`. `by` says who sends it.
+        kind `busy`. `parts` are images, files and recordings, which follow the text; "" is a text then. A message with
+        parts is queued where another would steer. A message that is sent again under its `message_id` counts once;
+        another text or part under the same id raises `SessionError` of the kind `refused`. `by` says who sends it.
 
         Raises `SessionError` also for a session that is closing and when no worker answers in time (`unconfirmed`:
         send it again under its `message_id`); `RunNotFound` where no agent is given and there is no such session; what
-        `start_run` raises; `RenderError` for a prompt with an input without a value; `PayloadTooLargeError`; ValueError
+        `start_run` raises, such as `UnsupportedMediaError` where an agent is given whose model takes no such part;
+        `RenderError` for a prompt with an input without a value; `PayloadTooLargeError`; ValueError
         for a `message_id` that is not 1 to 200 printable characters, and for another `while_busy`.
         """
-        require(message=text)
+        require(message=text, parts=parts)
         require_while_busy(while_busy)
         if message_id is not None:
             require_id(message_id, "message_id")
@@ -248,6 +251,7 @@ class Session(Generic[T]):
         message = SessionMessage(
             text=valid_text(text),
             id=message_id or uuid.uuid4().hex,
+            parts=list(parts),
             while_busy=while_busy or self._arguments.while_busy or settings.while_busy or "steer",
             by=by and valid_text(by),
             role=role,
@@ -280,6 +284,7 @@ class Session(Generic[T]):
         await require_sendable(self._client, message, "The message", lambda: "Send less")
         request = None if agent is None else await self._session_request(agent, settings)
         if request is not None:
+            require_media(request.input.setup.agent, [Message(role="user", parts=message.parts)])
             message = message.model_copy(update={"setup_digest": request.input.setup.digest})
         return Delivery(self._client, self.id, message, request, self._arguments.voucher)
 

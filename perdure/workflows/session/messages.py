@@ -79,7 +79,7 @@ def _carried_conversation(conversation: SessionConversation, *, inline: bool) ->
 
 
 MAX_QUEUED_BYTES = 512 * 1024
-"""Of the texts that wait: they travel in the next link's input."""
+"""Of the messages that wait: they travel in the next link's input."""
 
 MAX_STEERED_BYTES = 8 * 1024 * 1024
 """Of the texts that one turn is sent: they are in its history twice, which Temporal ends at 50 MB."""
@@ -144,12 +144,16 @@ class Desk:
             raise not_taken(
                 "busy", f"the session was sent too much while the run {run!r} is under way: wait for its end"
             )
-        turn, size = self._turns.current, len(message.text.encode())
-        if turn and message.while_busy == "steer" and turn.steered_bytes + size > MAX_STEERED_BYTES:
+        turn, size = self._turns.current, uncompressed_bytes(_queued(message))
+        if turn and _steers(message) and turn.steered_bytes + size > MAX_STEERED_BYTES:
             raise not_taken("busy", f"the run {run!r} was sent {turn.steered_bytes:,} bytes: wait for its end")
-        waiting = sum(uncompressed_bytes(text) for text in [message.text, *(each.text for each in self.queued)])
-        if waiting > MAX_QUEUED_BYTES and (self.queued or (turn and message.while_busy == "queue")):
-            raise not_taken("busy", f"{len(self.queued)} messages wait already: wait for the end of the run {run!r}")
+        waiting = size + sum(map(uncompressed_bytes, self.queued))
+        if waiting > MAX_QUEUED_BYTES and (self.queued or (self._turns.is_busy and not _steers(message))):
+            raise not_taken(
+                "busy",
+                f"{waiting:,} bytes of messages would wait, at most {MAX_QUEUED_BYTES:,} are possible: wait for "
+                f"the end of the run {run!r}",
+            )
         if self._conversation.conversation.recorded_bytes > MAX_START_BYTES:
             raise not_taken(
                 "too_large",
@@ -176,7 +180,7 @@ class Desk:
             raise self._busy()
         self._adopt(message)
         self._turns.note_request(message)
-        while self._turns.current is not None and message.while_busy == "steer":
+        while self._turns.current is not None and _steers(message):
             turn = self._turns.current
             if await self._turns.steer(message.text):
                 return Taken(became="steering", run_id=turn.run_id, first_run_id=turn.first_run_id, turn=turn.number)
@@ -189,7 +193,7 @@ class Desk:
         return Taken(became="turn", run_id=turn.run_id, first_run_id=turn.first_run_id, turn=turn.number)
 
     def _queue(self, message: SessionMessage) -> Taken:
-        waiting = QueuedMessage(text=message.text, id=message.id, role=message.role, traceparent=message.traceparent)
+        waiting = _queued(message)
         if (size := uncompressed_bytes(self._turns.setup) + uncompressed_bytes(waiting)) > CERTAIN_BYTES - MARGIN_BYTES:
             raise not_taken("too_large", f"a run with this message would take {size:,} bytes: send less")
         size += sum(map(uncompressed_bytes, self.queued))
@@ -246,5 +250,17 @@ def _require_short(message: SessionMessage) -> None:
             )
 
 
+def _steers(message: SessionMessage) -> bool:
+    """Return whether a run that is under way may read the message: steering is text."""
+    return message.while_busy == "steer" and not message.parts
+
+
+def _queued(message: SessionMessage) -> QueuedMessage:
+    return QueuedMessage(
+        text=message.text, id=message.id, parts=message.parts, role=message.role, traceparent=message.traceparent
+    )
+
+
 def _message_of(message: SessionMessage | QueuedMessage) -> Message:
-    return Message(role=message.role, parts=[TextPart(value=message.text)])
+    has_text = message.text.strip() or not message.parts
+    return Message(role=message.role, parts=[*([TextPart(value=message.text)] if has_text else []), *message.parts])

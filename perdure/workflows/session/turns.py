@@ -13,7 +13,8 @@ from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
 from ...conversation import ConversationRef, batches, count_of_instructions
-from ...messages import Message
+from ...messages import Message, TextPart
+from ...payloads.failures import MAX_PAYLOAD_BYTES
 from ...protocol import names
 from ...protocol.descriptions import details_of, shown_name, summary_of
 from ...protocol.names import NOT_TAKEN
@@ -27,11 +28,13 @@ from ..child_runs import attributes_for, request_cancel
 from ..deciders import handed_over_by, initial_requesters, signed_requesters
 from ..policies import WORKFLOW_TASK_TIMEOUT
 from ..received import Door, Received
-from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
+from ..recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, uncompressed_bytes
 
 REMEMBERED = 1_000
 """So many messages are known when they come again."""
 MAX_TEXT_BYTES = 1024 * 1024
+MAX_PARTS_BYTES = 6 * 1024 * 1024
+"""Of a message's parts as JSON: a workflow reads no value above 8 MiB, and a setup may travel with the message."""
 
 
 MESSAGES = Door(SessionMessage, NOT_TAKEN, "text and id")
@@ -42,10 +45,12 @@ def read_message(arguments: Sequence[Any], received: Received | None = None) -> 
     """Return the one message that an update should have. Raises the refusal of anything else."""
     message = MESSAGES.read(arguments, received)
     text = valid_text(message.text)
-    if not text.strip():
-        raise not_taken("empty", "the message has no text: a turn begins with a text")
-    if (size := len(text.encode())) > MAX_TEXT_BYTES:
-        raise not_taken("too_large", f"the message takes {size:,} bytes, at most {MAX_TEXT_BYTES:,} are possible")
+    if not text.strip() and all(isinstance(each, TextPart) for each in message.parts):
+        raise not_taken("empty", "the message has no text: a turn begins with a text, an image or a file")
+    parts = sum(len(each.model_dump_json().encode()) for each in message.parts)
+    for size, limit in ((len(text.encode()), MAX_TEXT_BYTES), (parts, MAX_PARTS_BYTES)):
+        if size > limit:
+            raise not_taken("too_large", f"the message takes {size:,} bytes, at most {limit:,} are possible")
     if not message.id:
         raise not_taken("unreadable", "the message has no id: expected one that no other message of the session has")
     return message.model_copy(update={"text": text})
@@ -154,9 +159,13 @@ class Turns:
         number, waited, wait = self.last + 1, 0.0, 0.5
         while True:
             input = self._input(number, messages, traceparent)
-            if (size := uncompressed_bytes(input)) > CERTAIN_BYTES:
+            size, limit = uncompressed_bytes(input), CERTAIN_BYTES
+            # What is stored elsewhere fits: worth an activity for an image, which texts alone have never had here.
+            if size > limit and any(part.kind != "text" for each in messages for part in each.parts):
+                size, limit = await encoded_bytes(input), MAX_PAYLOAD_BYTES
+            if size > limit:
                 raise not_taken(
-                    "too_large", f"a run with this message takes {size:,} bytes, at most {CERTAIN_BYTES:,} are possible"
+                    "too_large", f"a run with this message takes {size:,} bytes, at most {limit:,} are possible"
                 )
             self._conversation.begin(messages)
             self._under_way = number

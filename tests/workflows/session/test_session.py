@@ -19,9 +19,9 @@ from temporalio.exceptions import CancelledError
 from perdure import GuardrailResult, Guardrails
 from perdure.conversation import Conversation
 from perdure.errors import GuardrailError, RunCancelled, RunError
-from perdure.messages import Message, TextPart
+from perdure.messages import ImagePart, Message, TextPart
 from perdure.protocol import names
-from perdure.protocol.session import HandedOver, SessionNote
+from perdure.protocol.session import HandedOver, SessionMessage, SessionNote
 from perdure.session_conversation import WITHHELD
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
@@ -216,6 +216,36 @@ async def test_a_large_conversation_is_loaded_from_the_session(session: SessionS
     link = await session.link()
     signals = [event for event in link.history if event.HasField("workflow_execution_signaled_event_attributes")]
     assert bool(signals) == (size > 256 * 1024)
+
+
+async def test_an_image_opens_a_turn_and_stays_in_the_conversation(session: SessionStage) -> None:
+    """While a run is under way, it waits for a turn of its own: a run is steered with text."""
+    image = ImagePart(source="iVBO" * 3_000, mediaType="image/png")
+    async with session.worker():
+        await session.start()
+        assert await session.said("one", parts=[image]) == "re: one"
+        assert await session.said("two") == "re: two"
+        await session.send("hold on")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        queued = await session.send("", parts=[image], id="image")
+        assert (queued.became, queued.turn) == ("queued", 4)
+        assert queued.text_digest != SessionMessage(text="", id="image").text_digest
+        assert await refusal(session.send("", parts=[image.model_copy(update={"source": "iVBO" * 150_000})])) == "busy"
+        session.gate.open.set()
+        assert (await session.idle()).turn == 4
+        assert await refusal(session.send("")) == "empty"
+        assert await refusal(session.send("", parts=[image] * 600)) == "too_large"
+    url = {"url": f"data:image/png;base64,{image.source}"}
+    seen = [{"type": "text", "text": "one"}, {"type": "image_url", "image_url": url}]
+    assert [each.body["messages"][1]["content"] for each in session.model.requests] == [seen] * 5
+    assert session.model.requests[-1].body["messages"][-1]["content"] == seen[1:]
+    link = await session.link()
+    assert [turn.messages[0].parts for turn in link.turns][::3] == [[TextPart(value="one"), image], [image]]
+    assert [each.message.parts for each in link.messages] == [[image], [], [], [image]]
+    assert [message.parts[-1] for message in link.conversation.messages if message.role == "user"][::3] == [
+        image,
+        image,
+    ]
 
 
 async def test_refusals(session: SessionStage) -> None:
